@@ -13,12 +13,11 @@ import (
 	"vmop/test/guest"
 )
 
-// bootTime is the longest that a guest is waited for.
+// bootTime is the maximum time to wait for a guest.
 const bootTime = 3 * time.Minute
 
-// measureBoot compares the standard type and microvm by how long it takes until the tiny
-// guest, a kernel of its own with BIOS, says its first word and until it is
-// ready. Every machine has a disk, a network card and a serial port.
+// measureBoot compares the standard type with microvm: the time until the tiny guest prints its first line, and until
+// it is ready. The guest has its own kernel and BIOS. Every machine has a disk, a network card and a serial port.
 func measureBoot(b *bench) ([]result, error) {
 	image, err := guest.Build(b.ctx, filepath.Join(b.dir, "guest"))
 	if err != nil {
@@ -85,7 +84,7 @@ func (b *bench) newGuest(name, vmType, options string, image guest.Image) (*benc
 `, vmType, image.Kernel, image.Initrd, cpuFrequency(), options), 0o600)
 }
 
-// bootOnce starts the VM, waits for what its guest says, and ends it.
+// bootOnce starts the VM, waits for the guest's messages, and ends the VM.
 func (v *benchVM) bootOnce() (map[string]float64, error) {
 	if err := os.RemoveAll(v.consoleLog()); err != nil {
 		return nil, err
@@ -100,7 +99,7 @@ func (v *benchVM) bootOnce() (map[string]float64, error) {
 	return map[string]float64{"first": first, "ready": ready}, errors.Join(err, readyErr, r.stopRunner())
 }
 
-// awaitText returns how long after begin a text was in a file.
+// awaitText waits until a file contains a text, and returns the time since begin.
 func awaitText(ctx context.Context, file, text string, begin time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
@@ -120,8 +119,7 @@ func awaitText(ctx context.Context, file, text string, begin time.Time) (float64
 	}
 }
 
-// cpuFrequency returns this machine's, in kHz, for a guest without a timer to
-// measure it by.
+// cpuFrequency returns this machine's frequency in kHz, for a guest that has no timer to measure it.
 func cpuFrequency() string {
 	if found := regexp.MustCompile(`(?m)^cpu MHz\s*: (\d+)\.(\d{3})$`).FindStringSubmatch(
 		readProc("/proc/cpuinfo")); found != nil {

@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 )
 
-// drivers are the sources of the C programs.
+// drivers contains the sources of the C programs.
 //
 //go:embed driver/*.c
 var drivers embed.FS
 
-// buildProgram makes one of the small programs that are compared with or stand in for
-// QEMU, in C, or where there is no compiler in Go. It returns its path and the
-// language.
+// buildProgram builds one of the small programs that are compared with QEMU or replace it. It uses C or, without a C
+// compiler, Go. It returns the program's path and the language.
 func (b *bench) buildProgram(name string) (path, language string, err error) {
 	path = filepath.Join(b.dir, "bin", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -41,7 +40,7 @@ func (b *bench) buildProgram(name string) (path, language string, err error) {
 	return path, "Go", err
 }
 
-// buildGo makes the program in Go, beside the one in C.
+// buildGo builds the Go version, in a folder next to the C version.
 func (b *bench) buildGo(name string) (path string, err error) {
 	path = filepath.Join(b.dir, "bin", "go", name)
 	build := exec.CommandContext(b.ctx, "go", "build", "-o", path, "vmop/test/bench/bare")

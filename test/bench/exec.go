@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureExec puts a program in QEMU's place that says when it was started.
+// measureExec replaces QEMU with a program that prints the time of its start.
 func measureExec(b *bench) ([]result, error) {
 	mark, language, err := b.buildProgram("mark")
 	if err != nil {
@@ -50,8 +50,8 @@ func measureExec(b *bench) ([]result, error) {
 	return append(list, withGoal(all.compareCandidates(candidates, "time", "ms"), "vmrunner", 4, 0)...), nil
 }
 
-// newMarkedVM returns a VM of the standard type, which has been started before, as most
-// have: its type is pinned.
+// newMarkedVM returns a VM of the standard type that has been started before, so that its type is pinned, as for most
+// starts.
 func (b *bench) newMarkedVM(name, program string) (*benchVM, error) {
 	v, err := b.newVM(name, hardware{vmType: "standard", cpus: 2, max: 4})
 	if err != nil {
@@ -65,8 +65,8 @@ func (b *bench) newMarkedVM(name, program string) (*benchVM, error) {
 	return v, r.stopRunner()
 }
 
-// untilMark measures a start until mark is started. Only root can put it in QEMU's place: a
-// type that names another program would be evaluated in a process of its own.
+// untilMark measures the time from a start until mark runs. It needs root to replace QEMU: a VM type that names another
+// program would be evaluated in a separate process.
 func (v *benchVM) untilMark(name, peer, mark string) candidate {
 	c := candidate{name: name, peer: peer, once: func() (numbers map[string]float64, err error) {
 		err = inQEMUsPlace(mark, func() (err error) {
@@ -81,7 +81,7 @@ func (v *benchVM) untilMark(name, peer, mark string) candidate {
 	return c
 }
 
-// inQEMUsPlace calls f in a thread for which, and for whose processes, mark is where QEMU is.
+// inQEMUsPlace calls f in a thread that sees mark at QEMU's path. Child processes of the thread see it as well.
 func inQEMUsPlace(mark string, f func() error) error {
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	if err != nil {
@@ -89,7 +89,7 @@ func inQEMUsPlace(mark string, f func() error) error {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // it ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_NEWNS))
 		if err == nil {
 			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
@@ -103,18 +103,18 @@ func inQEMUsPlace(mark string, f func() error) error {
 	return <-done
 }
 
-// timeMark returns the time from the start of cmd until mark is started.
+// timeMark returns the time from the start of cmd until mark runs.
 func timeMark(cmd *exec.Cmd) (map[string]float64, error) {
 	begin, err := monotonicTime()
 	if err != nil {
 		return nil, err
 	}
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError // it isn't QEMU, so vmrunner is not content
+	var exit *exec.ExitError // vmrunner fails because mark isn't QEMU
 	if err != nil && !errors.As(err, &exit) {
 		return nil, err
 	}
-	said := regexp.MustCompile(`\bmark (\d+)`).FindSubmatch(out) // it may be in a line of a log
+	said := regexp.MustCompile(`\bmark (\d+)`).FindSubmatch(out) // may be within a log line
 	if said == nil {
 		return nil, fmt.Errorf("mark was not started: %w\n%s", err, out)
 	}
@@ -122,7 +122,7 @@ func timeMark(cmd *exec.Cmd) (map[string]float64, error) {
 	return map[string]float64{"time": float64(end-begin) / 1e6}, err
 }
 
-// wholeTime returns the time from the start of cmd until it has ended.
+// wholeTime returns the time from the start of cmd until its end.
 func wholeTime(cmd *exec.Cmd) (map[string]float64, error) {
 	begin, err := monotonicTime()
 	if err != nil {
@@ -135,7 +135,7 @@ func wholeTime(cmd *exec.Cmd) (map[string]float64, error) {
 	return map[string]float64{"time": float64(end-begin) / 1e6}, err
 }
 
-// monotonicTime is the clock that all processes share, in nanoseconds.
+// monotonicTime returns the clock that all processes share, in nanoseconds.
 func monotonicTime() (int64, error) {
 	var now unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)

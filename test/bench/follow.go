@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// changes is how often a running VM's configuration is changed.
+// changes is the number of changes to the configuration of a running VM.
 const changes = 100
 
-// restTime is between two changes: the VM has taken in the first one then.
+// restTime is the pause between two changes, in which the VM applies the first.
 const restTime = 150 * time.Millisecond
 
-// measureFollow measures from the moment before the configuration is replaced
-// until the runner hands the QMP command to QEMU, which its log says.
+// measureFollow measures the time from the replacement of the configuration until the runner sends the QMP command to
+// QEMU. The runner's log contains the time of the command.
 func measureFollow(b *bench) (list []result, err error) {
 	v, err := b.newVM("follow", hardware{vmType: "standard", tpm: true, cpus: 2, max: 4})
 	if err != nil {
@@ -60,7 +60,7 @@ func measureFollow(b *bench) (list []result, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first one asks for the drives, too
+		if i > 0 { // the first command also queries the drives
 			times = append(times, toMillis(said.Sub(begin)))
 		}
 	}
@@ -70,7 +70,7 @@ func measureFollow(b *bench) (list []result, err error) {
 	return []result{{Name: "change of the configuration file → QMP command", Unit: "ms", Samples: times}, late}, nil
 }
 
-// awaitCommand returns when a command was sent, as the log says.
+// awaitCommand returns the time at which the log reports a command.
 func (r *running) awaitCommand(name string) (time.Time, error) {
 	for {
 		line, err := r.log.ReadString('\n')

@@ -11,15 +11,14 @@ import (
 	"vmop/test/guest"
 )
 
-// How long a runner is left alone, after its guest has booted, before and while it is
-// measured. A guest that boots keeps its runner busy: firmware and kernel set clocks,
-// network filters and consoles.
+// The idle times after the guest has booted, before and during the measurement. A booting guest keeps its runner busy:
+// firmware and kernel set clocks, network filters and consoles.
 const (
 	settleTime = 10 * time.Second
 	idleTime   = 20 * time.Second
 )
 
-// measureIdle measures a runner that has nothing to do, beside QEMU.
+// measureIdle measures the resources of an idle runner next to its QEMU.
 func measureIdle(b *bench) (list []result, err error) {
 	image, err := guest.Build(b.ctx, filepath.Join(b.dir, "guest"))
 	if err != nil {
@@ -89,12 +88,12 @@ func (b *bench) waitFor(d time.Duration) error {
 func threadsOf(pid int) []string {
 	list, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil {
-		return nil // only a malformed pattern is an error
+		return nil // the only possible error is a malformed pattern
 	}
 	return list
 }
 
-// childPid returns the process id of the child whose program's name begins so, or "".
+// childPid returns the process ID of the child with this prefix of its program's name, or "".
 func (r *running) childPid(program string) string {
 	for _, task := range threadsOf(r.cmd.Process.Pid) {
 		for _, pid := range strings.Fields(readProc(task + "/children")) {
@@ -106,7 +105,7 @@ func (r *running) childPid(program string) string {
 	return ""
 }
 
-// contextSwitches counts the context switches of all threads so far.
+// contextSwitches returns the number of context switches of all threads so far.
 func (r *running) contextSwitches() (int, error) {
 	total := 0
 	for _, task := range threadsOf(r.cmd.Process.Pid) {
@@ -122,8 +121,7 @@ func (r *running) contextSwitches() (int, error) {
 	return total, nil
 }
 
-// rollupMegabytes returns a field of smaps_rollup, which counts in KiB; 0 if it is not
-// there.
+// rollupMegabytes returns a field of smaps_rollup, which uses KiB, in megabytes, or 0 if the field is missing.
 func rollupMegabytes(rollup, name string) float64 {
 	kib, err := strconv.ParseFloat(strings.TrimSuffix(procField(rollup, name), " kB"), 64)
 	if err != nil {

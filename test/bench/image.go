@@ -11,7 +11,7 @@ import (
 	"vmop/cloudinit/disk"
 )
 
-// measureImage makes the same four files into an image.
+// measureImage creates images from the same four files in several ways.
 func measureImage(b *bench) ([]result, error) {
 	dir := filepath.Join(b.dir, "image")
 	seed := cloudinit.Seed{
@@ -68,7 +68,7 @@ func timedRun(do func() error) func() (map[string]float64, error) {
 	}
 }
 
-// missingPackage says which package a missing program is in, or "".
+// missingPackage returns the package of a program that is not installed, or "".
 func missingPackage(program, deb string) string {
 	if _, err := exec.LookPath(program); err != nil {
 		return "install the package " + deb

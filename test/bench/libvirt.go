@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// domain is about the same VM in libvirt's words.
+// domain describes approximately the same VM for libvirt.
 //
 //go:embed driver/domain.xml
 var domain string
 
 const domainName = "vmop-bench"
 
-// libvirtCandidate starts the VM by virsh, where libvirt is installed and has started it once.
-// It has its own TPM, firmware variables and copy of the cloud-init image.
+// libvirtCandidate starts the VM with virsh, if libvirt is installed and one start has succeeded. The VM has its own
+// TPM, firmware variables and copy of the cloud-init image.
 func (b *bench) libvirtCandidate(v *benchVM, image []byte, peer string) candidate {
 	c := candidate{name: "virsh: create, then resume", peer: peer}
 	if c.skipped = missingPackage("virsh", "libvirt-daemon-system"); c.skipped != "" {
@@ -29,7 +29,7 @@ func (b *bench) libvirtCandidate(v *benchVM, image []byte, peer string) candidat
 	}
 	file, err := v.writeDomain(image)
 	if err == nil {
-		_, err = b.runDomain(file) // it may be installed, and not work here
+		_, err = b.runDomain(file) // it may be installed but not work here
 	}
 	if err != nil {
 		c.skipped = "libvirt: " + strings.Join(strings.Fields(err.Error()), " ")
@@ -57,7 +57,7 @@ func (b *bench) runDomain(file string) (map[string]float64, error) {
 	out, err := exec.CommandContext(b.ctx, "virsh", "-q", start).CombinedOutput()
 	took := toMillis(time.Since(begin))
 	if err != nil {
-		_ = exec.CommandContext(b.ctx, "virsh", "-q", "destroy", domainName).Run() // it may be there, paused
+		_ = exec.CommandContext(b.ctx, "virsh", "-q", "destroy", domainName).Run() // the domain may exist, paused
 		return nil, fmt.Errorf("start the domain: %w\n%s", err, out)
 	}
 	if out, err := exec.CommandContext(b.ctx, "virsh", "-q", "destroy", domainName).CombinedOutput(); err != nil {

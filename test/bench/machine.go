@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// machine is where and with what was measured.
+// machine describes the machine and the programs of a measurement.
 type machine struct {
 	Date     string    `json:"date"`
 	CPU      string    `json:"cpu"`
@@ -21,7 +21,7 @@ type machine struct {
 	Versions []version `json:"versions"`
 }
 
-// version is that of a program, "" where it is not installed.
+// version is the version of a program, or "" if it is not installed.
 type version struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
@@ -48,8 +48,7 @@ func thisMachine(ctx context.Context) machine {
 	return m
 }
 
-// versionOf returns the first word with a digit in the first line of output,
-// after the program's name.
+// versionOf returns the first word with a digit in the output's first line, after the program's name.
 func versionOf(ctx context.Context, command []string) string {
 	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	if err != nil {
@@ -62,7 +61,7 @@ func findVersion(output string) string {
 	return regexp.MustCompile(`\d+(\.\d+)+`).FindString(firstLine(output))
 }
 
-// String returns lines for the head of the table.
+// String returns the lines above the table.
 func (m machine) String() string {
 	var list []string
 	for _, v := range m.Versions {
@@ -75,7 +74,7 @@ func (m machine) String() string {
 		m.Date, m.CPUs, m.CPU, m.Memory, m.Kernel, strings.Join(list, ", "))
 }
 
-// readProc returns the content of a file of /proc, or "" if it is not there.
+// readProc returns the content of a file of /proc, or "" if it doesn't exist.
 func readProc(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -89,7 +88,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// procField returns what follows "name:" in a file of such lines, the first time.
+// procField returns the value of the first line "name: value" of a file.
 func procField(text, name string) string {
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(line, ":")

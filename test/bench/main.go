@@ -1,16 +1,14 @@
-// Command bench measures what the project promises of speed and size, beside
-// the same work done by others:
+// Command bench measures the speed and size that the project promises, compared with other ways to do the same work:
 //
 //	go run ./test/bench [-rounds 15] [-json FILE] [-vmrunner bin/vmrunner] [-before FILE] [-only REGEXP]
 //
-// With -before, starts are also measured with another vmrunner, such as that of the last
-// release, as a peer. -only measures the sections whose titles match.
+// With -before, it also compares starts with another vmrunner, for example from the last release. With -only, it
+// measures only the sections with matching titles.
 //
-// It prints the machine, the versions and the load, then a table of medians. The
-// candidates of a comparison take turns, each round in the opposite order of the
-// one before, and the ratio is the median of the rounds' ratios: what disturbs the
-// machine disturbs all of them. The first round is thrown away. A peer that is
-// not installed is shown as skipped; no number is ever taken from elsewhere.
+// It prints the machine, the versions and the load, followed by a table of medians. The candidates of a comparison take
+// turns, and each round reverses the order of the previous round. The ratio is the median of the rounds' ratios, so a
+// disturbance affects all candidates. The first round is discarded. If a peer is not installed, the table shows it as
+// skipped. All numbers are measured on this machine.
 //
 // test/bench/RESULTS.md explains each line of the table.
 package main
@@ -38,19 +36,19 @@ func main() {
 	}
 }
 
-// bench is what the measurements share.
+// bench is the common state of the measurements.
 type bench struct {
 	ctx      context.Context
 	rounds   int
 	vmrunner string // path of the program
-	before   string // of another one that its starts are compared with, or ""
+	before   string // path of another vmrunner to compare starts with, or ""
 	only     *regexp.Regexp
-	cc       string // the C compiler; it may be missing
-	dir      string // for everything that is made, removed at the end
+	cc       string // C compiler; "" if missing
+	dir      string // folder for all created files, removed at the end
 	log      io.Writer
 }
 
-// section measures things that belong together.
+// section groups related measurements.
 type section struct {
 	title   string
 	measure func(*bench) ([]result, error)
@@ -79,7 +77,7 @@ func runBench(ctx context.Context, args []string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp("", "bench") // short: sockets are in it
+	dir, err := os.MkdirTemp("", "bench") // short, because it contains sockets
 	if err != nil {
 		return err
 	}

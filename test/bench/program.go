@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// measureProgram looks at the file, and at what Go's packages do before main.
+// measureProgram measures the program file, and the work of Go's packages before main.
 func measureProgram(b *bench) ([]result, error) {
 	info, err := os.Stat(b.vmrunner)
 	if err != nil {
@@ -36,13 +36,13 @@ func measureProgram(b *bench) ([]result, error) {
 	}, nil
 }
 
-// initTrace adds up the lines of GODEBUG=inittrace=1: "init os @0.4 ms, 0.02 ms
-// clock, 432 bytes, 9 allocs" (documentation of Go's package runtime).
+// initTrace adds up the lines of GODEBUG=inittrace=1, such as "init os @0.4 ms, 0.02 ms clock, 432 bytes, 9 allocs"
+// (documentation of Go's package runtime).
 func initTrace(output string) (millis, bytes float64) {
 	line := regexp.MustCompile(`^init \S+ @\S+ ms, (\S+) ms clock, (\d+) bytes,`)
 	for text := range strings.Lines(output) {
 		if m := line.FindStringSubmatch(text); m != nil {
-			// The pattern admits numbers only.
+			// The pattern matches only numbers.
 			t, _ := strconv.ParseFloat(m[1], 64)
 			n, _ := strconv.ParseFloat(m[2], 64)
 			millis, bytes = millis+t, bytes+n

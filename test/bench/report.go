@@ -8,7 +8,7 @@ import (
 	"vmop/test/measure"
 )
 
-// A report is all that one run has found.
+// report contains the results of one run.
 type report struct {
 	Machine    machine  `json:"machine"`
 	Rounds     int      `json:"rounds"`
@@ -17,28 +17,28 @@ type report struct {
 	Results    []result `json:"results"`
 }
 
-// A result is one line of the table.
+// result is one line of the table.
 type result struct {
 	Section string    `json:"section"`
 	Name    string    `json:"name"`
 	Unit    string    `json:"unit"`
 	Samples []float64 `json:"samples,omitempty"`
-	// Ratio is the median of the ratios to the peer RatioTo; 0: none.
+	// Ratio is the median of the ratios to the peer RatioTo, or 0 without a peer.
 	Ratio   float64 `json:"ratio,omitempty"`
 	RatioTo string  `json:"ratioTo,omitempty"`
-	// Goal is the most that is promised for the median, GoalRatio for Ratio.
+	// Goal is the promised maximum of the median, GoalRatio of Ratio.
 	Goal      float64 `json:"goal,omitempty"`
 	GoalRatio float64 `json:"goalRatio,omitempty"`
-	// Skipped says why there are no samples.
+	// Skipped is the reason why samples are missing.
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// singleResult is the result of something that is measured once.
+// singleResult returns the result of a single measurement.
 func singleResult(name, unit string, number float64) result {
 	return result{Name: name, Unit: unit, Samples: []float64{number}}
 }
 
-// withGoal returns the results with a goal for the median of one of them.
+// withGoal returns the results after setting a goal for the median of one of them.
 func withGoal(results []result, name string, goal, ratio float64) []result {
 	for i := range results {
 		if results[i].Name == name {
@@ -48,7 +48,7 @@ func withGoal(results []result, name string, goal, ratio float64) []result {
 	return results
 }
 
-// verdictText reports whether the goals are met, "" if there are none.
+// verdictText reports whether the goals are met. It returns "" without goals.
 func (r result) verdictText() string {
 	switch {
 	case r.Skipped != "" || r.Goal == 0 && r.GoalRatio == 0:
@@ -69,7 +69,7 @@ func (r result) goalText() string {
 	return ""
 }
 
-// threeDigits shows three digits, which is what the rounds agree on at best.
+// threeDigits formats a number with three digits, the best precision that rounds agree on.
 func threeDigits(n float64) string {
 	switch {
 	case n >= 100 || n == float64(int(n)):
@@ -80,7 +80,7 @@ func threeDigits(n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-// markdownTable returns the report for people, as Markdown.
+// markdownTable returns the report as Markdown.
 func (r report) markdownTable() string {
 	var b strings.Builder
 	b.WriteString(r.Machine.String())

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// A candidate is one way to do what is compared.
+// candidate is one of the ways that are compared.
 type candidate struct {
 	name string
-	// peer is the candidate that this one is compared with, or "".
+	// peer is the candidate to compare with, or "".
 	peer string
-	// once does it once and returns what was measured, by the name of the
-	// quantity; everything that is not measured is done before and after.
+	// once runs the candidate once and returns the measured numbers, by quantity. Preparation and cleanup are not
+	// measured.
 	once func() (map[string]float64, error)
-	// skipped says why it cannot be measured here, or "".
+	// skipped is the reason why the candidate can't be measured here, or "".
 	skipped string
 }
 
-// samples are the numbers of all rounds: by candidate, then by quantity.
+// samples contains the numbers of all rounds: by candidate, then by quantity.
 type samples map[string]map[string][]float64
 
 // interleaveCandidates measures all candidates in turns.
@@ -43,7 +43,7 @@ func (b *bench) interleaveCandidates(candidates []candidate) (samples, error) {
 	return all, nil
 }
 
-// roundOrder is that of the round: reversed in each other one.
+// roundOrder returns the order of a round. Every second round is reversed.
 func roundOrder(candidates []candidate, round int) []candidate {
 	list := slices.Clone(candidates)
 	if round%2 == 1 {
@@ -61,7 +61,7 @@ func (s samples) addSamples(name string, numbers map[string]float64) {
 	}
 }
 
-// medianOf of at least one number.
+// medianOf returns the median of at least one number.
 func medianOf(numbers []float64) float64 {
 	sorted := slices.Sorted(slices.Values(numbers))
 	half := len(sorted) / 2
@@ -71,7 +71,7 @@ func medianOf(numbers []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// roundRatios of two candidates, round by round.
+// roundRatios returns the ratios of two candidates, round by round.
 func roundRatios(of, to []float64) []float64 {
 	list := make([]float64, min(len(of), len(to)))
 	for i := range list {
@@ -80,8 +80,8 @@ func roundRatios(of, to []float64) []float64 {
 	return list
 }
 
-// compareCandidates makes a result of each candidate of which the quantity is known or that
-// was skipped, with the ratio to its peer.
+// compareCandidates returns a result for each candidate that has samples of the quantity or was skipped, with the ratio
+// to its peer.
 func (s samples) compareCandidates(candidates []candidate, quantity, unit string) []result {
 	var list []result
 	for _, c := range candidates {

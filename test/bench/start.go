@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// measureStart compares whole starts, until QEMU has acknowledged cont. A driver
-// plugs no CPUs, so the machine it is compared with has one; the other starts as
-// most do, with CPUs to spare.
+// measureStart compares complete starts, until QEMU has acknowledged cont. The driver plugs no CPUs, so it is compared
+// with a machine with one CPU. The other machine has spare CPUs, as most VMs do.
 func measureStart(b *bench) ([]result, error) {
 	usual := hardware{vmType: "standard", tpm: true, cpus: 1, max: 1}
 	v, err := b.newVM("start", usual)
@@ -74,10 +73,10 @@ func measureStart(b *bench) ([]result, error) {
 	return list, nil
 }
 
-// earlierVMRunner is the candidate that -before names.
+// earlierVMRunner is the candidate of the option -before.
 const earlierVMRunner = "the vmrunner of -before"
 
-// earlierCandidate starts such a VM by the program of -before, if there is one.
+// earlierCandidate returns the candidate that starts the VM with the program of -before, if set.
 func (b *bench) earlierCandidate(h hardware) (candidate, error) {
 	if b.before == "" {
 		return candidate{name: earlierVMRunner, skipped: "there is no -before"}, nil
@@ -91,7 +90,7 @@ func (b *bench) earlierCandidate(h hardware) (candidate, error) {
 	return candidate{name: earlierVMRunner, once: v.runMeasured}, err
 }
 
-// toEarlier compares vmrunner with that of -before, if there is one.
+// toEarlier compares vmrunner with the vmrunner of -before, if set.
 func (s samples) toEarlier(quantity, unit string) []result {
 	if s[earlierVMRunner] == nil {
 		return nil
@@ -101,11 +100,10 @@ func (s samples) toEarlier(quantity, unit string) []result {
 	return list
 }
 
-// aGoProgram is what a start of vmrunner is compared with in CPU time: less than what
-// it needs is not to be had in Go.
+// aGoProgram is the lower bound for the CPU time of vmrunner's start: a minimal Go program.
 const aGoProgram = "a Go program that writes one line"
 
-// cpuTime runs a program to its end.
+// cpuTime runs a program to its end and returns its CPU time.
 func cpuTime(cmd *exec.Cmd) (map[string]float64, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
@@ -113,8 +111,8 @@ func cpuTime(cmd *exec.Cmd) (map[string]float64, error) {
 	return map[string]float64{"cpu": toMillis(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())}, nil
 }
 
-// firstStart makes uuid, firmware variables, TPM state and pinned type; it returns
-// the cloud-init image, which doesn't outlive the VM.
+// firstStart creates the UUID, the firmware variables, the TPM state and the pinned type. It returns the cloud-init
+// image, which exists only while the VM runs.
 func (v *benchVM) firstStart() ([]byte, error) {
 	r, err := v.startRunner()
 	if err != nil {
@@ -124,7 +122,7 @@ func (v *benchVM) firstStart() ([]byte, error) {
 	return image, errors.Join(err, r.stopRunner())
 }
 
-// runMeasured starts and ends the VM by vmrunner.
+// runMeasured starts and ends the VM with vmrunner.
 func (v *benchVM) runMeasured() (map[string]float64, error) {
 	r, err := v.startRunner()
 	if err != nil {
@@ -136,8 +134,7 @@ func (v *benchVM) runMeasured() (map[string]float64, error) {
 	return numbers, errors.Join(err, r.stopRunner())
 }
 
-// runBare starts and ends the VM by the driver. The folder of the sockets and the
-// cloud-init image are there already.
+// runBare starts and ends the VM with the driver. It creates the folder of the sockets and the cloud-init image first.
 func (v *benchVM) runBare(driver string, todo launch, image []byte) (numbers map[string]float64, err error) {
 	if err := os.MkdirAll(v.runtimeDir(), 0o700); err != nil {
 		return nil, err
@@ -169,7 +166,7 @@ func (v *benchVM) runBare(driver string, todo launch, image []byte) (numbers map
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	took := toMillis(time.Since(begin))
-	_ = stdin.Close() // it may have ended
+	_ = stdin.Close() // the driver may have ended
 	_, _ = io.Copy(io.Discard, stdout)
 	if err := errors.Join(err, cmd.Wait()); err != nil || line != "cont\n" {
 		return nil, fmt.Errorf("the driver said %q: %w\n%s", line, err, &complaints)

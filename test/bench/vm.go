@@ -18,25 +18,24 @@ import (
 	"vmop/test/guest"
 )
 
-// A benchVM is a virtual machine that is measured. Its files are below one folder.
+// benchVM is a virtual machine to measure. Its files are below one folder.
 type benchVM struct {
 	bench   *bench
 	dir     string
-	config  string // the file
+	config  string // path of the configuration
 	vmTypes string // folder of custom types
-	program string // the vmrunner that runs it
+	program string // the vmrunner to use
 }
 
-// hardware is in what the measured machines differ.
+// hardware contains the differences between the measured machines.
 type hardware struct {
 	vmType    string
 	tpm       bool
 	cpus, max int
-	guest     *guest.Image // booted in place of the empty disk; nil: none
+	guest     *guest.Image // booted instead of the empty disk; may be nil
 }
 
-// newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network
-// card, cloud-init.
+// newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network card, cloud-init.
 func (b *bench) newVM(name string, h hardware) (*benchVM, error) {
 	v := &benchVM{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir, program: b.vmrunner}
 	v.config = filepath.Join(v.dir, "config.yaml")
@@ -84,11 +83,11 @@ func (v *benchVM) runnerCommand(verb string, args ...string) *exec.Cmd {
 	return exec.CommandContext(v.bench.ctx, v.program, args...)
 }
 
-// running is a vmrunner whose guest runs.
+// running is a vmrunner with a running guest.
 type running struct {
 	cmd    *exec.Cmd
 	log    *bufio.Reader
-	millis float64 // from the start of vmrunner until cont was acknowledged
+	millis float64 // from the start of vmrunner to the acknowledged cont
 }
 
 // startRunner starts the runner and returns when the guest runs.
@@ -129,8 +128,8 @@ func (r *running) stopRunner() error {
 	return nil
 }
 
-// cpuMillis is how long the threads of the process have run, also those that have ended; not
-// those of processes that it started. Each process has a clock (clock_getcpuclockid(3)).
+// cpuMillis returns the run time of the process's threads, including threads that have ended, but without child
+// processes. Each process has a clock (clock_getcpuclockid(3)).
 func (r *running) cpuMillis() (float64, error) {
 	const byScheduler = 2
 	var t unix.Timespec
@@ -140,7 +139,7 @@ func (r *running) cpuMillis() (float64, error) {
 	return float64(t.Nano()) / 1e6, nil
 }
 
-// launch is the part of a launch plan that is needed to carry it out.
+// launch contains the parts of a launch plan that are needed to run it.
 type launch struct {
 	QEMU    process   `json:"qemu"`
 	Helpers []process `json:"helpers"`
@@ -157,8 +156,7 @@ type process struct {
 	} `json:"args"`
 }
 
-// commandLine is the command with its program; descriptors, of which there is at most
-// one here, have the number 3.
+// commandLine returns the program and its arguments. Descriptors, at most one here, have the number 3.
 func (p process) commandLine() []string {
 	words := []string{p.Executable}
 	for _, a := range p.Args {
@@ -173,7 +171,7 @@ func (p process) commandLine() []string {
 	return words
 }
 
-// planLaunch asks vmrunner what it does to start the VM.
+// planLaunch returns vmrunner's launch plan for the VM.
 func (v *benchVM) planLaunch() (launch, error) {
 	var l launch
 	out, err := v.runnerCommand("plan", "-o", "json").Output()

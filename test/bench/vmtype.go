@@ -46,7 +46,7 @@ func measureVMType(b *bench) ([]result, error) {
 	}
 	list := withGoal(all.compareCandidates(candidates, "time", "µs"), candidates[0].name, 1000, 0)
 	list = withGoal(list, candidates[1].name, 50, 0)
-	// Linear: 900 more disks cost ten times what 90 more do.
+	// Linear: 900 more disks cost ten times as much as 90 more.
 	last, before, first := list[4].Samples, list[3].Samples, list[2].Samples
 	slope := result{Name: "a disk's cost from 100 to 1000, to that from 10 to 100", Unit: "x", Goal: 1.5}
 	for i := range last {
@@ -55,7 +55,7 @@ func measureVMType(b *bench) ([]result, error) {
 	return append(list, slope), nil
 }
 
-// averageMicros does something n times and returns the average.
+// averageMicros runs do n times and returns the average time.
 func averageMicros(n int, do func() error) func() (map[string]float64, error) {
 	return func() (map[string]float64, error) {
 		begin := time.Now()
@@ -68,7 +68,7 @@ func averageMicros(n int, do func() error) func() (map[string]float64, error) {
 	}
 }
 
-// desktopSpec is a VM with everything that is usual, and n disks.
+// desktopSpec returns a VM with all usual devices, and n disks.
 func desktopSpec(n int) vmspec.Spec {
 	spec := vmspec.Spec{
 		Name: "bench", UUID: "4b1c5d3e-0000-4000-8000-000000000001", UseTPM: true, Firmware: vmspec.FirmwareUEFI4M,

@@ -1,7 +1,6 @@
-// Package browser runs pages in a real Chromium, for tests: whatever the browser complains
-// about (a script's error, a violated policy, a file that is missing) fails the test, pages
-// can be looked at (pictures in the folder that the variable PICTURES names), and judged
-// by axe-core for people who use a keyboard or a screen reader.
+// Package browser shows pages in a real Chromium, for tests. Every complaint of the browser fails the test: a script
+// error, a policy violation, or a missing file. Tests can save pictures of pages (in the folder that the variable
+// PICTURES names). They can also check with axe-core that a page is usable with a keyboard or a screen reader.
 package browser
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Browser is a Chromium with one tab, which ends with the test.
+// Browser is a Chromium with one tab. It ends with the test.
 type Browser struct {
 	t        testing.TB
 	ctx      context.Context
@@ -30,7 +29,7 @@ type Browser struct {
 	ignored  []string
 }
 
-// Patience is how long a page may take for anything.
+// Patience is the maximum time for anything on a page.
 const Patience = 2 * time.Minute
 
 // New starts a browser.
@@ -59,7 +58,7 @@ func New(t testing.TB) *Browser {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	require.NoError(t, chromedp.Do(ctx), "start Chromium (package chromium)") // its life is that of this context
+	require.NoError(t, chromedp.Do(ctx), "start Chromium (package chromium)") // Chromium lives as long as this context
 	b := &Browser{t: t, ctx: ctx}
 	messages := chromedp.Console(ctx)
 	go func() {
@@ -73,11 +72,10 @@ func New(t testing.TB) *Browser {
 	return b
 }
 
-// Context is for calls of chromedp's own functions.
+// Context returns the context for chromedp's own functions.
 func (b *Browser) Context() context.Context { return b.ctx }
 
-// Ignore ignores complaints with a text, from now on and those that are there: what a test
-// provokes, or does itself.
+// Ignore ignores earlier and later complaints that contain a text, because the test provokes them.
 func (b *Browser) Ignore(text string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -91,7 +89,7 @@ func (b *Browser) Ignore(text string) {
 	b.problems = kept
 }
 
-// noteComplaint notes a complaint that is not ignored.
+// noteComplaint records a complaint unless it is ignored.
 func (b *Browser) noteComplaint(message string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -101,7 +99,7 @@ func (b *Browser) noteComplaint(message string) {
 	}
 }
 
-// Do carries out actions, and fails the test if one fails, or if the browser complains.
+// Do runs actions. It fails the test if an action fails or the browser complains.
 func (b *Browser) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, Patience)
@@ -122,8 +120,8 @@ func Holds(js string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](js, chromedp.WithPollingTimeout(Patience))
 }
 
-// Press clicks what a selector of CSS means as soon as it is there, wherever a page that changes has moved
-// it: a click by coordinates misses it then.
+// Press clicks the element that a CSS selector matches, as soon as it exists. A click by coordinates would miss an
+// element that a changing page moves.
 func Press(selector string) chromedp.Action[chromedp.Void] {
 	return Holds(fmt.Sprintf("(e => { e?.click(); return e !== null })(document.querySelector(%q))", selector))
 }
@@ -136,8 +134,8 @@ func Value[T any](b *Browser, js string) T {
 	return value
 }
 
-// Open shows a page in a colour scheme (light, dark) and a width, and wants that nothing
-// sticks out of it.
+// Open shows a page with a color scheme (light, dark) and a width, and requires that the page isn't wider than the
+// window.
 func (b *Browser) Open(address, scheme string, width int64) {
 	b.t.Helper()
 	features := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -149,7 +147,7 @@ func (b *Browser) Open(address, scheme string, width int64) {
 	require.Empty(b.t, Value[string](b, sticksOut), "%s is wider than %d", address, width)
 }
 
-// Speak sets the language that the browser asks pages for.
+// Speak sets the language that the browser requests.
 func (b *Browser) Speak(language string) {
 	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
@@ -163,7 +161,7 @@ const sticksOut = `document.documentElement.scrollWidth <= innerWidth ? "" :
 	[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth)
 		.map(e => e.tagName + "#" + e.id + "." + e.className).join(" ")`
 
-// Picture saves a picture of the page in the folder that PICTURES names, if it does.
+// Picture saves a picture of the page in the folder that PICTURES names, if it is set.
 func (b *Browser) Picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("PICTURES")
@@ -183,8 +181,8 @@ func (b *Browser) Shot() []byte {
 	return picture
 }
 
-// Accessible wants axe-core to find nothing wrong with the page. root is the module's
-// folder, below which tools/scripts/web-bundles has installed it.
+// Accessible requires that axe-core finds no problems on the page. root is the module's folder, where
+// tools/scripts/web-bundles has installed axe-core.
 func (b *Browser) Accessible(root string) {
 	b.t.Helper()
 	axe, err := os.ReadFile(filepath.Join(root, "build/web/node_modules/axe-core/axe.min.js"))

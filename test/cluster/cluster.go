@@ -28,75 +28,72 @@ const (
 
 // Options describe a cluster.
 type Options struct {
-	// Nodes is how many, 0 to 4. Without one nothing runs, but all objects can be
-	// made: it is what tests of clients and controllers need, and starts quicker.
+	// Nodes is the number of nodes, 0 to 4. Without nodes, pods don't run, but all objects can be created. This is
+	// sufficient for tests of clients and controllers, and starts faster.
 	Nodes int
-	// Arguments are more of those of a program of the control plane, by its name,
-	// such as kube-apiserver. The last of two equal flags counts.
+	// Arguments are additional arguments for programs of the control plane, by program name, such as kube-apiserver.
+	// They follow the default arguments, and the last of two equal flags wins.
 	Arguments map[string][]string
-	// AuditPolicy says what the API server writes down into the file AuditLog of who
-	// asked for what (https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/).
-	// Empty: nothing.
+	// AuditPolicy determines which requests the API server records in the file AuditLog
+	// (https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/). With "" it records none.
 	AuditPolicy string
-	// Without are the names of programs of the control plane that are not started.
+	// Without lists programs of the control plane that are not started.
 	Without []string
-	// Dir is a folder for all the cluster's state, which is removed with the cluster,
-	// whatever else is in it. Empty: a new one.
+	// Dir is the folder for the cluster's state, by default a new folder. It is removed with the cluster, with all its
+	// contents.
 	Dir string
-	// Outlives keeps the cluster running when this process has ended. Otherwise it is
-	// taken down then, also when the process was killed.
+	// Outlives keeps the cluster running after this process ends. Otherwise the cluster is taken down, even if the
+	// process was killed.
 	Outlives bool
-	// Log is called with a line for each step; nil means no log.
+	// Log is called with a line for each step; it may be nil.
 	Log func(line string)
 }
 
-// A Cluster runs.
+// Cluster is a running cluster.
 type Cluster struct {
-	// Number tells it from others on this machine.
+	// Number identifies the cluster on this machine.
 	Number int `json:"number"`
-	// Dir has all its state, logs included.
+	// Dir contains all its state, including logs.
 	Dir string `json:"dir"`
 	// Programs is the folder of its programs; see [Programs].
 	Programs string `json:"programs"`
-	// Kubeconfig is the path of the configuration of a user who may do everything.
+	// Kubeconfig is the path of the kubeconfig of an administrator.
 	Kubeconfig string `json:"kubeconfig"`
-	// Processes are those of the control plane, and the first of each node.
+	// Processes are the processes of the control plane, and the first process of each node.
 	Processes map[string]childprocess.ID `json:"processes"`
-	// Arguments are those of the Options.
+	// Arguments are the Arguments of the Options.
 	Arguments map[string][]string `json:"arguments,omitempty"`
-	// CSI is the folder of the programs of [Cluster.AddCSI], if it was called.
+	// CSI is the folder of the programs of [Cluster.AddCSI], if that was called.
 	CSI string `json:"csi,omitempty"`
 
 	without     []string
 	auditPolicy string
 	log         func(string)
-	leash       io.WriteCloser // to its guard; see owner.go
+	leash       io.WriteCloser // to its guard, see owner.go
 }
 
 // bridge is the device that joins the nodes, in the cluster's own network.
 const bridge = "kube"
 
-// Addresses are of the cluster's number, so that a machine can reach several.
+// Addresses contain the cluster's number, so that a machine can reach several clusters.
 
-// hostAddress returns an address in the network of the nodes; 1 is the API server's.
+// hostAddress returns an address in the network of the nodes. Number 1 is the API server.
 func (c *Cluster) hostAddress(number int) string { return fmt.Sprintf("10.66.%d.%d", c.Number, number) }
 
-// podNetwork is the network of all pods; each node has a part of it.
+// podNetwork returns the network of all pods, of which each node uses a part.
 func (c *Cluster) podNetwork() string { return fmt.Sprintf("10.%d.0.0/16", 100+c.Number) }
 
-// serverURL is the API server's URL.
+// serverURL returns the API server's URL.
 func (c *Cluster) serverURL() string { return "https://" + c.hostAddress(1) + ":6443" }
 
-// namespaceName is the name of the cluster's network namespace, and the beginning of
-// the names of cgroups.
+// namespaceName returns the name of the cluster's network namespace, and the prefix of its cgroups.
 func (c *Cluster) namespaceName() string { return fmt.Sprintf("kube%d", c.Number) }
 
-// stateFile is where a cluster is written down, in its folder.
+// stateFile is the file in the cluster's folder with its state.
 const stateFile = "cluster.json"
 
-// Up starts a cluster. When it returns, all nodes are ready. What fails on the
-// way is taken down again, but for the folder with the logs, which the error
-// names.
+// Up starts a cluster. When it returns, all nodes are ready. After an error it removes everything except the folder
+// with the logs, which the error names.
 func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Nodes < 0 || opts.Nodes > maxNodes {
 		return nil, fmt.Errorf("start a cluster: %d nodes, want 0 to %d", opts.Nodes, maxNodes)
@@ -152,7 +149,7 @@ func (c *Cluster) startAll(ctx context.Context, nodes int) error {
 	})
 }
 
-// Open returns the cluster whose state is in dir.
+// Open returns the cluster with its state in dir.
 func Open(dir string) (*Cluster, error) {
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if err != nil {
@@ -165,8 +162,7 @@ func Open(dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// takeNumber finds the first number that is free: making the namespace is the
-// lock.
+// takeNumber reserves the first free number by creating the namespace.
 func (c *Cluster) takeNumber(ctx context.Context) error {
 	var err error
 	for c.Number = range maxClusters {
@@ -202,15 +198,15 @@ func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netnsFile(), "--", name}, args...)...)
 }
 
-// OnNode returns a command that runs in the network of a node that is up.
+// OnNode returns a command that runs in the network of a running node.
 func (c *Cluster) OnNode(ctx context.Context, number int, name string, args ...string) *exec.Cmd {
 	first := c.Processes[node{c, number}.nodeName()].PID
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(first), "--net", "--", name},
 		args...)...)
 }
 
-// Expose makes the machine reach the cluster: the API server, and pods. The
-// machine's other networks must not have the same addresses.
+// Expose lets the machine reach the API server and the pods. The machine's other networks must not use the same
+// addresses.
 func (c *Cluster) Expose(ctx context.Context) error {
 	outer := c.namespaceName()
 	for _, words := range []string{
@@ -245,12 +241,12 @@ func (c *Cluster) awaitNode(ctx context.Context, number int) error {
 	return err
 }
 
-// CutPower ends a node with everything in it, at once.
+// CutPower immediately ends a node with everything in it.
 func (c *Cluster) CutPower(ctx context.Context, number int) error {
 	return node{c, number}.cutPower(ctx)
 }
 
-// Boot starts a node whose power was cut.
+// Boot starts a node after CutPower.
 func (c *Cluster) Boot(ctx context.Context, number int) error {
 	if err := (node{c, number}).startNode(ctx); err != nil {
 		return err
@@ -261,7 +257,7 @@ func (c *Cluster) Boot(ctx context.Context, number int) error {
 	return node{c, number}.startCSI(ctx)
 }
 
-// Load puts an image into all nodes.
+// Load adds an image to all nodes.
 func (c *Cluster) Load(ctx context.Context, file string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for name, id := range c.Processes {
@@ -278,20 +274,18 @@ func (c *Cluster) Load(ctx context.Context, file string) error {
 	return g.Wait()
 }
 
-// Kubectl runs kubectl as the user who may do everything, and returns what it
-// prints.
+// Kubectl runs kubectl as the administrator and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return outputOf(c.KubectlCommand(ctx, args...))
 }
 
-// KubectlCommand returns what Kubectl runs, for who wants to talk with it.
+// KubectlCommand returns the command that Kubectl runs, for callers that need its streams.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	return c.Inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig},
 		args...)...)
 }
 
-// AwaitResources waits until the API server serves custom resources that have been
-// defined: "vms.example.test".
+// AwaitResources waits until the API server serves defined custom resources, such as "vms.example.test".
 func (c *Cluster) AwaitResources(ctx context.Context, names ...string) error {
 	args := []string{"wait", "--for=condition=Established", "--timeout=60s"}
 	for _, name := range names {
@@ -304,7 +298,7 @@ func (c *Cluster) AwaitResources(ctx context.Context, names ...string) error {
 	})
 }
 
-// Down ends the cluster and leaves nothing of it.
+// Down ends the cluster and removes all its files, namespaces and devices.
 func (c *Cluster) Down(ctx context.Context) error {
 	if err := errors.Join(c.stopAll(ctx), c.detachLoops(ctx), os.RemoveAll(c.Dir)); err != nil {
 		return err
@@ -312,8 +306,8 @@ func (c *Cluster) Down(ctx context.Context) error {
 	return c.releaseGuard()
 }
 
-// stopAll ends the cluster; its folder stays. All is thrown away, so nothing is
-// asked to end: kube-controller-manager would take long.
+// stopAll ends the cluster and keeps its folder. It kills all processes, because kube-controller-manager takes long to
+// end and its state is discarded.
 func (c *Cluster) stopAll(ctx context.Context) error {
 	var err error
 	for i := range maxNodes {
@@ -335,29 +329,29 @@ func (c *Cluster) stopAll(ctx context.Context) error {
 		}
 		return nil
 	}))
-	if _, gone := os.Stat(c.netnsFile()); gone == nil { // at last: from now on the number may be another cluster's
+	if _, gone := os.Stat(c.netnsFile()); gone == nil { // last, because it frees the number for another cluster
 		err = errors.Join(err, runProgram(ctx, "ip", "netns", "del", c.namespaceName()))
 	}
 	return err
 }
 
-// netnsFile is the file of the cluster's network namespace.
+// netnsFile returns the file of the cluster's network namespace.
 func (c *Cluster) netnsFile() string { return "/run/netns/" + c.namespaceName() }
 
-// launchProcess starts a process of the cluster, which outlives this one, with its
-// output in a file, and writes down which it is.
+// launchProcess starts a process of the cluster, which outlives this process. It writes the output to a file, and saves
+// the process's ID.
 func (c *Cluster) launchProcess(name string, cmd *exec.Cmd) (childprocess.ID, error) {
 	out, err := os.OpenFile(filepath.Join(c.Dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return childprocess.ID{}, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = out.Close() }() // the process has it
+	defer func() { _ = out.Close() }() // the process has inherited it
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(cmd.Environ(), "GOGC=400") // memory is there, processors are what tests wait for
+	cmd.Env = append(cmd.Environ(), "GOGC=400") // trade memory for processor time, which tests wait for
 	if err := cmd.Start(); err != nil {
 		return childprocess.ID{}, fmt.Errorf("start %s: %w", name, err)
 	}
-	go func() { _ = cmd.Wait() }() // else it stays as a zombie
+	go func() { _ = cmd.Wait() }() // otherwise it stays a zombie
 	id, err := childprocess.Identify(cmd.Process.Pid)
 	if err != nil {
 		return id, fmt.Errorf("start %s: %w", name, err)
@@ -366,7 +360,7 @@ func (c *Cluster) launchProcess(name string, cmd *exec.Cmd) (childprocess.ID, er
 	return id, c.saveState()
 }
 
-// endProcess kills a process of the cluster, if it runs.
+// endProcess kills a process of the cluster if it runs.
 func (c *Cluster) endProcess(ctx context.Context, name string) error {
 	id, ok := c.Processes[name]
 	if !ok {
@@ -388,7 +382,7 @@ func (c *Cluster) endProcess(ctx context.Context, name string) error {
 	return c.saveState()
 }
 
-// saveState writes down what there is to take down.
+// saveState saves everything that Down needs.
 func (c *Cluster) saveState() error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -400,7 +394,7 @@ func (c *Cluster) saveState() error {
 	return nil
 }
 
-// repeatUntil repeats something until there is no error.
+// repeatUntil repeats try until it succeeds.
 func repeatUntil(ctx context.Context, what string, try func() error) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
@@ -417,13 +411,13 @@ func repeatUntil(ctx context.Context, what string, try func() error) error {
 	}
 }
 
-// runProgram runs a program that says what is wrong.
+// runProgram runs a program. The error contains the program's message.
 func runProgram(ctx context.Context, name string, args ...string) error {
 	_, err := outputOf(exec.CommandContext(ctx, name, args...))
 	return err
 }
 
-// outputOf runs a command and returns what it prints.
+// outputOf runs a command and returns its output.
 func outputOf(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -435,8 +429,7 @@ func outputOf(cmd *exec.Cmd) (string, error) {
 
 func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
 
-// Leftovers returns what there is on the machine that a cluster of this number
-// makes, by name.
+// Leftovers returns the names of everything on the machine that belongs to a cluster with this number.
 func (c *Cluster) Leftovers() []string {
 	name := c.namespaceName()
 	var left []string

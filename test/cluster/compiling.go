@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// compiling takes what "go build -v" prints: the packages that it compiles, each in a line,
-// and what is wrong with them.
+// compiling receives the output of "go build -v": a line for each compiled package, and error messages.
 type compiling struct {
 	name string
 
@@ -22,7 +21,7 @@ type compiling struct {
 	others   []string
 }
 
-// mostComplaints is how many lines are kept of what is wrong.
+// mostComplaints is the maximum number of error lines to keep.
 const mostComplaints = 40
 
 // Write implements io.Writer.
@@ -44,14 +43,14 @@ func (c *compiling) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// compilerComplaints returns what is wrong.
+// compilerComplaints returns the error messages.
 func (c *compiling) compilerComplaints() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(append(c.others, c.rest), "\n")
 }
 
-// compileProgress says how far it is.
+// compileProgress returns the progress of the build.
 func (c *compiling) compileProgress(since time.Duration) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +58,7 @@ func (c *compiling) compileProgress(since time.Duration) string {
 		since.Round(time.Second), c.fetched, c.packages)
 }
 
-// progressTime is how often progress is logged.
+// progressTime is the interval of progress messages.
 const progressTime = 15 * time.Second
 
 // logDuring logs the progress of a build while it runs.
@@ -78,15 +77,15 @@ func (c *compiling) logDuring(log func(string), run func() error) error {
 	}
 }
 
-// flags are the Makefile's for everything: what is linked and vmop share what is compiled.
+// flags are the Makefile's build flags, so that these builds share compiled packages with vmop's.
 const flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags=-s"
 
-// compileModule runs "go build" in the folder of a module. The name is for what it says.
+// compileModule runs "go build" in the folder of a module. The name appears in messages.
 func compileModule(ctx context.Context, log func(string), name, module string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+flags)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it end its compilers
 	cmd.WaitDelay = 10 * time.Second
 	out := &compiling{name: name}
 	cmd.Stdout, cmd.Stderr = out, out

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// controlPlane starts what is not on a node.
+// controlPlane starts everything that does not run on a node.
 func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	if err := c.makeCredentials(nodes); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 		return err
 	}
 	c.log("the API server is ready")
-	// Only now: a manager that finds no API server sleeps for seconds.
+	// Start it only now: without an API server, the manager sleeps for seconds.
 	if err := c.startControlPlane(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
 		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
 		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1",
@@ -40,11 +40,10 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	return c.startScheduler(ctx)
 }
 
-// AuditLog is the file in a cluster's folder that its AuditPolicy is about.
+// AuditLog is the file in a cluster's folder with the requests that its AuditPolicy selects.
 const AuditLog = "audit.log"
 
-// auditArguments returns the arguments by which the API server writes down who asks for what:
-// all into one file.
+// auditArguments returns the API server's arguments for recording all requests in one file.
 func (c *Cluster) auditArguments() ([]string, error) {
 	if c.auditPolicy == "" {
 		return nil, nil
@@ -59,13 +58,13 @@ func (c *Cluster) auditArguments() ([]string, error) {
 // apiServer is the name of the API server's program.
 const apiServer = "kube-apiserver"
 
-// StopServer ends the API server at once. Everything else keeps running
-// without it; except the scheduler, which may lose track and end itself.
+// StopServer immediately ends the API server and the scheduler, which might otherwise lose its lease and exit. All
+// other programs keep running.
 func (c *Cluster) StopServer(ctx context.Context) error {
 	return errors.Join(c.endProcess(ctx, "kube-scheduler"), c.endProcess(ctx, apiServer))
 }
 
-// StartServer starts the API server that was stopped, and waits until it is ready.
+// StartServer starts the API server and the scheduler after StopServer, and waits until the server is ready.
 func (c *Cluster) StartServer(ctx context.Context) error {
 	return errors.Join(c.startServer(ctx), c.startScheduler(ctx))
 }
@@ -90,14 +89,14 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		"--service-account-signing-key-file", "pki/sa.key", "--service-account-key-file", "pki/sa.pub",
 		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP",
 		"--profiling=false", "--feature-gates", "APIResponseCompression=false",
-		"--enable-aggregator-routing=true", // webhooks: no kube-proxy is beside the API server
+		"--enable-aggregator-routing=true", // for webhooks, because no kube-proxy runs next to the API server
 	)...); err != nil {
 		return err
 	}
 	return c.awaitServer(ctx)
 }
 
-// startControlPlane starts a program of the control plane, if it is to be there.
+// startControlPlane starts a program of the control plane unless Without lists it.
 func (c *Cluster) startControlPlane(ctx context.Context, name string, args ...string) error {
 	if slices.Contains(c.without, name) {
 		return nil
@@ -110,7 +109,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, name string, args ...st
 	return err
 }
 
-// makeCredentials makes the certificates and kubeconfigs of all who talk to each other.
+// makeCredentials creates the certificates and kubeconfigs of all components.
 func (c *Cluster) makeCredentials(nodes int) error {
 	dir := filepath.Join(c.Dir, "pki")
 	if err := os.Mkdir(dir, 0o700); err != nil {

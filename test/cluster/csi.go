@@ -15,15 +15,15 @@ import (
 	"vmop/test/program"
 )
 
-// CSIClass is the storage class, and the snapshot class, of a cluster with CSI.
+// CSIClass is the name of the storage class and of the snapshot class in a cluster with CSI.
 const CSIClass = "csi"
 
 //go:embed csi.yaml
 var csiClasses string
 
-// AddCSI gives the cluster storage that can grow, and be copied by snapshots and clones:
-// a CSI driver (tools/csi/csidriver) on each node that is up and for the controller, and
-// what Kubernetes runs beside one. Volumes are in the folder csi of the cluster's.
+// AddCSI adds storage with volumes that can grow and that support snapshots and clones. It starts a CSI driver
+// (tools/csi/csidriver) on each running node and for the controller, and Kubernetes' sidecar programs. The volumes are
+// in the folder csi of the cluster's folder.
 func (c *Cluster) AddCSI(ctx context.Context) error {
 	programs, err := CSIPrograms(ctx, c.log)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Cluster) csiFolder() string { return filepath.Join(c.Dir, "csi") }
 
 func (c *Cluster) csiSocket() string { return filepath.Join(c.Dir, "csi.sock") }
 
-// startBeside starts a program of CSI beside the control plane.
+// startBeside starts a CSI program next to the control plane.
 func (c *Cluster) startBeside(ctx context.Context, name string, args ...string) error {
 	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.CSI, name), args...)
 	cmd.Dir = c.Dir
@@ -70,7 +70,7 @@ func (c *Cluster) startBeside(ctx context.Context, name string, args ...string) 
 	return err
 }
 
-// startCSI starts the driver on the node, and waits until the kubelet has it.
+// startCSI starts the driver on the node, and waits until it is registered with the kubelet.
 func (n node) startCSI(ctx context.Context) error {
 	const kubelet = "/var/lib/kubelet"
 	endpoint := filepath.Join(kubelet, "plugins", "csi.example.test.sock")
@@ -99,7 +99,7 @@ func (n node) startCSI(ctx context.Context) error {
 	})
 }
 
-// AddSnapshotKinds gives the API server the definitions of VolumeSnapshots, which come with a CSI
+// AddSnapshotKinds adds the definitions of VolumeSnapshots to the API server, which are usually installed with a CSI
 // driver.
 func (c *Cluster) AddSnapshotKinds(ctx context.Context) error {
 	root, err := program.Root(ctx)
@@ -125,7 +125,7 @@ func (c *Cluster) AddSnapshotKinds(ctx context.Context) error {
 	return c.AwaitResources(ctx, "volumesnapshots"+group, "volumesnapshotcontents"+group, "volumesnapshotclasses"+group)
 }
 
-// defineCSI makes the kinds of snapshots, and the classes.
+// defineCSI creates the snapshot kinds and the classes.
 func (c *Cluster) defineCSI(ctx context.Context) error {
 	if err := c.AddSnapshotKinds(ctx); err != nil {
 		return err

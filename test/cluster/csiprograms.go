@@ -11,18 +11,17 @@ import (
 	"vmop/test/program"
 )
 
-// csiModule is the module of the programs of CSI, in the project.
+// csiModule is the project's module of CSI programs.
 const csiModule = "tools/csi"
 
-// csiPackages are the distribution's, as packages are, for who has not installed them.
+// csiPackages are packages of the distribution, in the format of packages, for machines where they are not installed.
 var csiPackages = map[string]string{
 	"xfsprogs": "usr/share/doc/xfsprogs", "libinih1": "usr/share/doc/libinih1", "liburcu8": "usr/share/doc/liburcu8",
 }
 
-// CSIPrograms makes sure that the programs of CSI are there, and returns their folder: a
-// driver for tests, csidriver; what Kubernetes runs beside a driver, built from its Go
-// modules: csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter and
-// snapshot-controller; and csi-sanity, which tests drivers.
+// CSIPrograms builds the CSI programs if necessary and returns their folder. It contains a driver for tests, csidriver;
+// Kubernetes' sidecar programs, built from their Go modules: csi-provisioner, csi-attacher, csi-resizer,
+// csi-snapshotter and snapshot-controller; and csi-sanity, which tests drivers.
 //
 // See docs/decisions/0112-csi.md.
 func CSIPrograms(ctx context.Context, log func(string)) (dir string, err error) {
@@ -52,10 +51,10 @@ func CSIPrograms(ctx context.Context, log func(string)) (dir string, err error) 
 		dir+"/", "tool", "./csidriver")
 }
 
-// CSIEnvironment is what the driver needs of [CSIPrograms] in its environment.
+// CSIEnvironment returns the environment variables with which the driver finds the files of [CSIPrograms].
 func CSIEnvironment(programs string) []string {
 	root := filepath.Join(programs, "root")
-	libraries, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu")) // the pattern is right
+	libraries, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu")) // the pattern is valid
 	return []string{
 		"PATH=" + os.Getenv("PATH") + ":" + filepath.Join(root, "sbin") + ":" + filepath.Join(root, "usr/sbin"),
 		"LD_LIBRARY_PATH=" + strings.Join(libraries, ":"),

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dial connects to an address in the cluster's network: that of the API server or
-// of a pod, with a port. It is what clients of Kubernetes take as their Dial.
+// Dial connects to an address in the cluster's network, such as the API server's or a pod's, with a port. Kubernetes
+// clients can use it as their Dial function.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	err = c.inNetwork(func() error {
 		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
@@ -23,8 +23,7 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 	return conn, nil
 }
 
-// Listen waits for connections by TCP at a free port of the address of the API server,
-// which pods reach.
+// Listen listens for TCP connections on a free port of the API server's address, which pods can reach.
 func (c *Cluster) Listen(ctx context.Context) (l net.Listener, err error) {
 	err = c.inNetwork(func() error {
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.hostAddress(1), "0"))
@@ -38,8 +37,7 @@ func (c *Cluster) Listen(ctx context.Context) (l net.Listener, err error) {
 
 // inNetwork calls a function in the cluster's network namespace.
 func (c *Cluster) inNetwork(do func() error) (err error) {
-	// A thread that enters another namespace and can't come back must end: it does
-	// with its goroutine, which never unlocks it.
+	// A thread that can't return from another namespace must end. It ends with its goroutine, which never unlocks it.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -48,7 +46,7 @@ func (c *Cluster) inNetwork(do func() error) (err error) {
 		if ns, err = os.Open(c.netnsFile()); err != nil {
 			return
 		}
-		defer func() { _ = ns.Close() }() // it was only read
+		defer func() { _ = ns.Close() }() // opened for reading only
 		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			return
 		}

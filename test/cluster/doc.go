@@ -1,43 +1,39 @@
-// Package cluster runs a real Kubernetes on this machine, for tests and for
-// people: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and one or
-// more nodes, each with containerd, kubelet and kube-proxy in namespaces of its
-// own. Nothing comes from a registry, nothing is installed, and several clusters
-// can run side by side.
+// Package cluster runs a real Kubernetes on this machine, for tests and for manual use: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler and nodes. Each node runs containerd, kubelet and kube-proxy in its own
+// namespaces. The package uses no registry and installs nothing on the machine, and several clusters can run side by
+// side.
 //
 //	c, err := cluster.Up(ctx, cluster.Options{Nodes: 1})
 //	...
 //	defer c.Down(ctx)
 //	… use c.Kubeconfig
 //
-// # What it is made of
+// # Programs
 //
-// [Programs] builds Kubernetes and etcd from their Go modules (tools/kubernetes)
-// as one executable, and unpacks containerd, runc and the CNI plugins from the
-// distribution's packages, into the user's cache folder: minutes for the first
-// time, nothing later.
+// [Programs] builds Kubernetes and etcd from their Go modules (tools/kubernetes) as one executable, and unpacks
+// containerd, runc and the CNI plugins from the distribution's packages. The results are in the user's cache folder.
+// The first build takes minutes, later calls return immediately.
 //
-// [Cluster.AddCSI] adds storage whose volumes grow, have snapshots and are cloned, in
-// both modes: a CSI driver for tests (tools/csi/csidriver) on each node, and what
-// Kubernetes runs beside one: external-provisioner, -attacher, -resizer and -snapshotter
-// with the snapshot controller, built from their Go modules ([CSIPrograms]). It costs
-// about 250 MB of memory and two seconds, so that a test asks for it that needs it.
-// Volumes are of the storage class [CSIClass].
+// [Cluster.AddCSI] adds storage with volumes that can grow and support snapshots and clones, in both volume modes. It
+// starts a CSI driver for tests (tools/csi/csidriver) on each node, and Kubernetes' sidecars external-provisioner,
+// -attacher, -resizer and -snapshotter with the snapshot controller, built from their Go modules ([CSIPrograms]). It
+// needs about 250 MB of memory and two seconds, so only tests that need it should call it. The volumes have the storage
+// class [CSIClass].
 //
-// # What it touches
+// # Effects on the machine
 //
-// A cluster has a number, 0 to 9, the first that is free. It lives in the network
-// namespace kube<N>, which [Cluster.Dial] and [Cluster.Kubectl] enter; each node
-// has namespaces of its own besides (mount, network, process, host name, IPC),
-// which end with their first process: ending it is a power cut. On the machine
-// there are a cgroup for each node and a folder with all the cluster's state.
-// [Cluster.Down] ends the processes by handles and removes the rest. Should the
-// process that has started a cluster end without, as a killed test does, a guard does
-// the same ([Guard]), unless the cluster is to outlive it.
-// [Cluster.Expose] lets the machine in, and [Cluster.AddStorage] makes volumes, for
-// people.
+// A cluster has the first free number from 0 to 9. It uses the network namespace kube<N>, which [Cluster.Dial] and
+// [Cluster.Kubectl] enter. Each node has its own namespaces (mount, network, process, host name, IPC), which end with
+// the node's first process. Killing this process acts as a power cut. The machine itself gets one cgroup for each node,
+// and a folder with all the cluster's state.
 //
-// It needs root, and Linux with cgroups of version 1 or 2, of which version 1 has
-// been tried; it needs no CAP_SYS_RESOURCE.
+// [Cluster.Down] ends the processes with pidfds and removes the rest. If the process that started the cluster ends
+// without Down, for example because a test was killed, a guard does the same ([Guard]), unless the cluster should
+// outlive the process. For manual use, [Cluster.Expose] makes the cluster reachable from the machine, and
+// [Cluster.AddStorage] creates volumes.
+//
+// The package needs root, and Linux with cgroups version 1 or 2 (only version 1 has been tested). It does not need
+// CAP_SYS_RESOURCE.
 //
 // See docs/decisions/0032-cluster.md and docs/decisions/0112-csi.md.
 package cluster

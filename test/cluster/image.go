@@ -23,18 +23,17 @@ import (
 const (
 	// PauseImage holds a pod's namespaces.
 	PauseImage = "example.test/pause:test"
-	// BusyboxImage has the programs of busybox in /bin, and starts a shell.
+	// BusyboxImage contains the busybox programs in /bin, and starts a shell.
 	BusyboxImage = "example.test/busybox:test"
 )
 
-// An Image describes a container image.
+// Image describes a container image.
 type Image struct {
-	// Name with its tag, which "latest" should not be: a kubelet would ask a
-	// registry for it.
+	// Name includes the tag. Avoid "latest", for which a kubelet would contact a registry.
 	Name string
-	// Files are the host's files by their path in the image; all can be executed.
+	// Files are the paths of the host's files, by path in the image. All are executable in the image.
 	Files map[string]string
-	// Links are symbolic links by their path.
+	// Links are targets of symbolic links, by path.
 	Links map[string]string
 	// Layers are tar files, below Files and Links.
 	Layers     []string
@@ -69,7 +68,7 @@ func (i Image) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
 	}
-	image, err = mutate.ConfigFile(image, &v1.ConfigFile{ // containerd skips what is for no platform
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{ // containerd skips an image without a platform
 		OS: "linux", Architecture: runtime.GOARCH, RootFS: file.RootFS,
 		Config: v1.Config{Entrypoint: i.Entrypoint, Env: i.Env, User: i.User},
 	})
@@ -82,7 +81,7 @@ func (i Image) Write(path string) error {
 	return nil
 }
 
-// newLayer returns the layer of Files and Links.
+// newLayer returns the layer with Files and Links.
 func (i Image) newLayer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := &layerWriter{Writer: tar.NewWriter(&buffer), folders: map[string]bool{}}
@@ -101,7 +100,7 @@ func (i Image) newLayer() (v1.Layer, error) {
 	})
 }
 
-// layerWriter writes a layer, with the folders that its entries need.
+// layerWriter writes a layer, including the parent folders of its entries.
 type layerWriter struct {
 	*tar.Writer
 	folders map[string]bool
@@ -151,7 +150,7 @@ func systemImages(dir string) error {
 		if err := image.Write(file + ".new"); err != nil {
 			return err
 		}
-		if err := os.Rename(file+".new", file); err != nil { // a node may be reading the old one
+		if err := os.Rename(file+".new", file); err != nil { // a node may be reading the old file
 			return fmt.Errorf("write image %s: %w", image.Name, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"vmop/internal/childprocess"
 )
 
-// killProcess ends a process, by a handle: its number may be another's by now.
+// killProcess ends a process through a pidfd, because another process may have its number by now.
 func killProcess(id childprocess.ID) error {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -18,7 +18,7 @@ import (
 //go:embed node-init.sh
 var nodeInit string
 
-// node is one node of a cluster, counted from 1.
+// node is a node of a cluster. Numbers begin at 1.
 type node struct {
 	c      *Cluster
 	number int
@@ -30,7 +30,7 @@ func (n node) podRange() string    { return fmt.Sprintf("10.%d.%d.0/24", 100+n.c
 func (n node) cgroupName() string  { return n.c.namespaceName() + "-" + n.nodeName() }
 func (n node) nodeDir() string     { return filepath.Join(n.c.Dir, n.nodeName()) }
 
-// startNode starts the node's first process and gives it its network.
+// startNode starts the node's first process and connects its network.
 func (n node) startNode(ctx context.Context) error {
 	if err := n.writeConfiguration(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (n node) startNode(ctx context.Context) error {
 	return n.connectNode(ctx, id)
 }
 
-// connectNode gives the node its network card, and the cluster the way to its pods.
+// connectNode creates the node's network card and adds the route to its pods.
 func (n node) connectNode(ctx context.Context, id childprocess.ID) error {
 	for _, words := range []string{
 		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.nodeName(), id.PID),
@@ -73,7 +73,7 @@ func (n node) connectNode(ctx context.Context, id childprocess.ID) error {
 	return nil
 }
 
-// writeConfiguration writes what the node's programs read.
+// writeConfiguration writes the configuration files of the node's programs.
 func (n node) writeConfiguration() error {
 	for _, sub := range []string{"kubelet", "containerd", "log", "cni"} {
 		if err := os.MkdirAll(filepath.Join(n.nodeDir(), sub), 0o755); err != nil {
@@ -104,8 +104,8 @@ func (n node) writeConfiguration() error {
 	return nil
 }
 
-// A pod has its node's ip_forward, which is 1 on every node: the kernel copies it from
-// the machine's first network namespace, which is no node here, so that it is set.
+// A pod inherits ip_forward from its node. The kernel copies a node's value from the machine's first network namespace,
+// so the node sets it to 1.
 const cniConfig = `{"cniVersion": "1.0.0", "name": "test", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "$PODS"}]],
@@ -161,7 +161,7 @@ func (n node) cutPower(ctx context.Context) error {
 	}), n.removeCgroups(ctx))
 }
 
-// removeCgroups removes the node's cgroups, which no process is in any more.
+// removeCgroups removes the node's empty cgroups.
 func (n node) removeCgroups(ctx context.Context) error {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + n.cgroupName())
 	if err != nil {
@@ -176,14 +176,14 @@ func (n node) removeCgroups(ctx context.Context) error {
 	return nil
 }
 
-// removeTree removes a folder of folders, as cgroups are.
+// removeTree removes a folder that contains only folders, such as a cgroup.
 func removeTree(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
-		return nil // what is gone already is gone
+		return nil // ignore folders that no longer exist
 	})
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if rm := syscall.Rmdir(dirs[i]); rm != nil && !errors.Is(rm, fs.ErrNotExist) {

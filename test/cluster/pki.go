@@ -22,7 +22,7 @@ type authority struct {
 	cert *x509.Certificate
 }
 
-// newAuthority makes ca.crt in a folder.
+// newAuthority creates ca.crt in a folder.
 func newAuthority(dir string) (*authority, error) {
 	a := &authority{dir: dir}
 	template := &x509.Certificate{
@@ -35,7 +35,7 @@ func newAuthority(dir string) (*authority, error) {
 	return a, err
 }
 
-// makeServerPair makes NAME.crt and NAME.key for a server with these addresses.
+// makeServerPair creates NAME.crt and NAME.key for a server with these addresses.
 func (a *authority) makeServerPair(name string, addresses ...string) error {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -48,7 +48,7 @@ func (a *authority) makeServerPair(name string, addresses ...string) error {
 	return err
 }
 
-// makeClientPair makes NAME.crt and NAME.key for a user of groups.
+// makeClientPair creates NAME.crt and NAME.key for a user with groups.
 func (a *authority) makeClientPair(name, user string, groups ...string) error {
 	_, err := a.writePair(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -57,8 +57,7 @@ func (a *authority) makeClientPair(name, user string, groups ...string) error {
 	return err
 }
 
-// writePair signs a certificate, with its own key if there is no parent, and writes
-// it and its new key.
+// writePair signs a certificate and writes it with its new key. Without a parent, the certificate is self-signed.
 func (a *authority) writePair(name string, template, parent *x509.Certificate,
 	signer *ecdsa.PrivateKey,
 ) (*ecdsa.PrivateKey, error) {
@@ -95,8 +94,7 @@ func writeKey(path string) (*ecdsa.PrivateKey, error) {
 	return key, writePEM(path, "EC PRIVATE KEY", der)
 }
 
-// serviceAccounts makes the keys that sign the tokens of service accounts, sa.key
-// and sa.pub.
+// serviceAccounts creates the keys that sign the tokens of service accounts, sa.key and sa.pub.
 func serviceAccounts(dir string) error {
 	key, err := writeKey(filepath.Join(dir, "sa.key"))
 	if err != nil {
@@ -117,8 +115,8 @@ func writePEM(path, kind string, der []byte) error {
 	return nil
 }
 
-// writeKubeconfig writes NAME.kubeconfig for the client NAME of the authority, and
-// returns its path. It needs no other file.
+// writeKubeconfig writes NAME.kubeconfig for the client NAME of the authority, and returns its path. The file contains
+// all certificates and keys.
 func (a *authority) writeKubeconfig(dir, name, server string) (string, error) {
 	var parts [3][]byte
 	for i, file := range []string{"ca.crt", name + ".crt", name + ".key"} {

@@ -14,26 +14,24 @@ import (
 	"vmop/test/program"
 )
 
-// KubernetesVersion is the version of Kubernetes; tools/kubernetes/go.mod
-// requires the same.
+// KubernetesVersion is the version of Kubernetes. tools/kubernetes/go.mod requires the same version.
 const KubernetesVersion = "v1.35.4"
 
-// programs are what kubeall can be called as.
+// programs are the names under which kubeall runs as different programs.
 var programs = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
 }
 
-// packages are the distribution's that are unpacked, with a file each has.
+// packages lists packages of the distribution to unpack, each with a file that it contains.
 var packages = map[string]string{
 	"containerd":                  "usr/bin/containerd",
 	"runc":                        "usr/sbin/runc",
 	"containernetworking-plugins": "usr/lib/cni/bridge",
 }
 
-// Programs makes sure that all programs are there, and returns the folder they
-// are in: bin for what can be called, root for the unpacked packages, images for
-// the images of a node. What is there already is kept; with [program.Folder] nothing is compiled. log gets a line for
-// each step that takes long.
+// Programs builds and unpacks missing programs, and returns their folder. Its subfolder bin contains executables, root
+// the unpacked packages, and images the images of a node. With [program.Folder] it compiles nothing. log receives a
+// line for each slow step.
 func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -61,7 +59,7 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	return dir, systemImages(dir)
 }
 
-// lockFile keeps other processes out until unlock is called.
+// lockFile blocks other processes until unlock is called.
 func lockFile(ctx context.Context, path string, log func(string)) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -88,10 +86,10 @@ func lockFile(ctx context.Context, path string, log func(string)) (unlock func()
 	}
 }
 
-// A source is what a program is built from.
+// source is the package and module from which a program is built.
 type source struct{ pkg, module string }
 
-// sources are in the order in which they are built.
+// sources are in build order.
 var sources = []source{
 	{"./kubeall", "tools/kubernetes"},
 	{"./kubectl", "tools/kubernetes"},
@@ -99,7 +97,7 @@ var sources = []source{
 	{"./test/cluster/clusterctl", "."},
 }
 
-// linkerFlags are the same at each call: with others, the go command would link anew.
+// linkerFlags returns the same flags for each call, because the go command links again after a change.
 func linkerFlags() string {
 	var flags strings.Builder
 	flags.WriteString("-s")
@@ -114,7 +112,7 @@ func linkerFlags() string {
 	return flags.String()
 }
 
-// buildKubernetes compiles Kubernetes, if its sources have changed.
+// buildKubernetes compiles Kubernetes if its sources have changed.
 func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	root, err := program.Root(ctx)
 	if err != nil {
@@ -127,7 +125,7 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	}
 	for _, from := range sources {
 		name := filepath.Base(from.pkg)
-		if _, err := os.Readlink(filepath.Join(bin, name)); err == nil { // it was a part of kubeall
+		if _, err := os.Readlink(filepath.Join(bin, name)); err == nil { // an earlier version was part of kubeall
 			if err := os.Remove(filepath.Join(bin, name)); err != nil {
 				return err
 			}
@@ -145,8 +143,7 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	return nil
 }
 
-// unpackPackages unpacks the distribution's packages without installing them: none of
-// their services is started.
+// unpackPackages unpacks the distribution's packages without installing them, so that none of their services starts.
 func unpackPackages(ctx context.Context, root string, packages map[string]string) error {
 	for name, proof := range packages {
 		if _, err := os.Stat(filepath.Join(root, proof)); err == nil {
@@ -165,7 +162,7 @@ func unpackOne(ctx context.Context, root, name string) error {
 		return fmt.Errorf("unpack the package %s: %w", name, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	// apt gives up its rights for the download, to a user who must write here.
+	// For the download, apt switches to an unprivileged user, who must be able to write here.
 	if err := os.Chmod(dir, 0o777); err != nil {
 		return fmt.Errorf("unpack the package %s: %w", name, err)
 	}

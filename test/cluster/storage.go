@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Volumes is how many folders there are to claim in a cluster with storage.
+// Volumes is the number of available volumes in a cluster with storage.
 const Volumes = 24
 
 //go:embed storage.yaml
 var storageClass string
 
-// volume is a folder of this machine, which all nodes can reach.
+// volume is a folder of this machine that all nodes can reach.
 const volume = `---
 apiVersion: v1
 kind: PersistentVolume
@@ -34,12 +34,11 @@ spec:
       - matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux]}]
 `
 
-// Images is the folder of the volume of the storage class "images", for CD images
-// and kernels.
+// Images returns the folder of the volume with the storage class "images", for CD images and kernels.
 func (c *Cluster) Images() string { return filepath.Join(c.Dir, "images") }
 
-// Block returns a new block device. Its bytes are in a file of the cluster's folder,
-// which may be there already; [Cluster.Down] takes both away.
+// Block returns a new block device. Its data is in a file in the cluster's folder, which may already exist.
+// [Cluster.Down] removes both.
 func (c *Cluster) Block(ctx context.Context, name string, size int64) (device string, err error) {
 	path := filepath.Join(c.Dir, "volumes", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -59,7 +58,7 @@ func (c *Cluster) Block(ctx context.Context, name string, size int64) (device st
 	return device, errors.Join(os.Chown(device, 0, 6), os.Chmod(device, 0o660))
 }
 
-// detachLoops lets all block devices go. No node is left that uses them.
+// detachLoops detaches all block devices, after all nodes have ended.
 func (c *Cluster) detachLoops(ctx context.Context) error {
 	list, err := runLosetup(ctx, "--noheadings", "--raw", "--output", "NAME,BACK-FILE")
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Cluster) detachLoops(ctx context.Context) error {
 		if !strings.HasPrefix(file, c.Dir+"/") {
 			continue
 		}
-		// A kubelet holds a device by another one, which a power cut leaves.
+		// A kubelet holds a device through another loop device, which survives a power cut.
 		held, err := runLosetup(ctx, "--noheadings", "--output", "NAME", "--associated", device)
 		if err != nil {
 			return err
@@ -89,8 +88,7 @@ func runLosetup(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// AddStorage gives the cluster a default storage class, "folders", with Volumes
-// volumes, and a volume for images.
+// AddStorage adds a default storage class, "folders", with Volumes volumes, and a volume for images.
 func (c *Cluster) AddStorage(ctx context.Context) error {
 	documents := []string{storageClass, fmt.Sprintf(volume, "images", "images", c.Images())}
 	folders := []string{c.Images()}
@@ -104,7 +102,7 @@ func (c *Cluster) AddStorage(ctx context.Context) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return fmt.Errorf("make a volume: %w", err)
 		}
-		if err := os.Chmod(folder, 0o755); err != nil { // so that a pod that is not root reads its own
+		if err := os.Chmod(folder, 0o755); err != nil { // so that a pod without root can read its volume
 			return fmt.Errorf("make a volume: %w", err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package deaf makes one end of a TCP connection vanish, as a computer does that loses its
-// network, and looks at what the kernel would do about it at the other end.
+// Package deaf makes one end of a TCP connection silent, like a computer that loses its network. It also reads how the
+// kernel would react at the other end.
 package deaf
 
 import (
@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Make makes an end deaf and so, for the other end, silent: a filter at its socket drops all
-// packets before TCP gets them, so that nothing is acknowledged, and no probe answered. What
-// it sends itself still arrives.
+// Make makes an end deaf and therefore silent for the other end: a filter at its socket drops all packets before TCP,
+// so that it acknowledges no data and answers no probe. Data that it sends still arrives.
 func Make(t testing.TB, conn net.Conn) {
 	t.Helper()
 	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -24,8 +23,8 @@ func Make(t testing.TB, conn net.Conn) {
 	})
 }
 
-// Limit returns how long the kernel waits until the other end of a connection has acknowledged
-// what was sent to it. It requires that the kernel asks an idle end several times within that time.
+// Limit returns how long the kernel waits for acknowledgments from the other end of a connection. It requires that the
+// kernel probes an idle end several times within that time.
 func Limit(t testing.TB, conn net.Conn) time.Duration {
 	t.Helper()
 	option := func(level, name int) (value int) {

@@ -1,12 +1,10 @@
-// Package e2e proves the whole thing on a real Kubernetes: two nodes with kubelet
-// and containerd, the images of deploy/images, deploy/ as people apply it, the
-// manager in its pod, and VMs whose guests are a real Linux.
+// Package e2e tests the complete project on a real Kubernetes: two nodes with kubelet and containerd, the images of
+// deploy/images, deploy/ applied as users do, the manager in its pod, and VMs with a real Linux as guest.
 //
 //	make e2e
 //
-// Scenarios that don't disturb each other run side by side, each with VMs of its
-// own; those that kill what all need run one by one. A failed one logs what an
-// engineer on call would inspect.
+// Independent scenarios run at the same time, each with its own VMs. Scenarios that kill shared components run one at a
+// time. When a scenario fails, it logs what an engineer on call would inspect.
 //
-// A watcher counts all the time: there are never two QEMUs of one VM.
+// During all scenarios, a watcher checks that no VM ever has two QEMUs.
 package e2e

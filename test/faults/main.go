@@ -1,11 +1,10 @@
-// Command faults runs the tests of the fault matrix and prints it: what may go
-// wrong with a VM, one row each, and whether the runner does what it should then.
+// Command faults runs the tests of the fault matrix and prints the matrix. Each row is a problem that a VM can have,
+// and shows whether the runner reacts correctly.
 //
 //	go run ./test/faults -timeout 20m
 //
-// Its arguments are those of go test. The tests of row 4 are the functions whose
-// names begin with TestFault04, in any package; "make test" runs them, too. The
-// last line counts rows. A row that was promised and has no test has failed.
+// Its arguments are arguments of go test. The tests of row 4 are the functions with the prefix TestFault04, in any
+// package. "make test" runs them as well. The last line counts the rows. A promised row without a test has failed.
 //
 // See docs/decisions/0023-fault-matrix.md.
 package main
@@ -47,7 +46,7 @@ func runMatrix(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "The tests of the fault matrix run; they take some minutes.")
 	found, err := readEvents(events, out)
-	// What the tests say counts, after a word about what is not theirs.
+	// The results of the tests determine the outcome, unless go test itself failed.
 	ended := test.Wait()
 	if err != nil {
 		return errors.Join(err, ended)

@@ -17,13 +17,12 @@ type event struct {
 	Output  string
 }
 
-// results are how the tests of each row ended, by its number.
+// results are the results of each row's tests, by row number.
 type results map[int]*result
 
 type result struct{ passed, failed int }
 
-// readEvents reads the events of go test. What failed, or was not even built, says
-// why.
+// readEvents reads the events of go test. For failed tests and failed builds it prints the output.
 func readEvents(events io.Reader, out io.Writer) (results, error) {
 	found := results{}
 	outputs := map[[2]string]string{} // of tests that have not passed, by package and test
@@ -44,7 +43,7 @@ func readEvents(events io.Reader, out io.Writer) (results, error) {
 				outputs[key] += e.Output
 			}
 		case e.Action == "run" && ok:
-			// A test that never ends, because the program stopped, has failed.
+			// A test without an end has failed, because its program stopped.
 			found.resultOf(number).failed++
 		case e.Action == "pass" && ok:
 			found.resultOf(number).failed--
@@ -70,7 +69,7 @@ func (r results) resultOf(number int) *result {
 	return r[number]
 }
 
-// rowOf returns the row that a test, or one that is part of it, belongs to.
+// rowOf returns the row of a test or subtest.
 func rowOf(test string) (number int, ok bool) {
 	name, ok := strings.CutPrefix(test, "TestFault")
 	if !ok || len(name) < 2 {
@@ -80,7 +79,7 @@ func rowOf(test string) (number int, ok bool) {
 	return number, err == nil
 }
 
-// showMatrix prints the matrix and returns how many rows failed.
+// showMatrix prints the matrix and returns the number of failed rows.
 func showMatrix(out io.Writer, rows []row, found results) (failed int) {
 	passed := 0
 	fmt.Fprintf(out, "%3s  %-60s  %-8s  %s\n", "row", "what goes wrong", "fault", "result")

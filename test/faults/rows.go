@@ -1,26 +1,26 @@
 package main
 
-// A row is one fault.
+// row is one problem of the matrix.
 type row struct {
 	number int
 	fault  string
 	how    how
-	// later says, of a row that has no test, what it waits for.
+	// later describes what a row without a test waits for.
 	later string
 }
 
-// how is the way in which the fault was made to happen.
+// how describes how the test causes the problem.
 type how string
 
 const (
-	// real: with the real QEMU, swtpm, kernel, file system or process.
+	// real uses the real QEMU, swtpm, kernel, file system or process.
 	real how = "real"
-	// scripted: a peer of the test's own does what the real one can't be made to.
+	// scripted uses the test's own peer, because the real peer can't be made to do this.
 	scripted how = "scripted"
 )
 
-// matrixRows returns the rows. Their numbers are for ever: tests are named after
-// them. 33 to 35 and 41 are about the manager; 42 is about its web pages.
+// matrixRows returns the rows. A row number never changes, because tests contain it in their names. Rows 33 to 35 and
+// 41 are about the manager, row 42 about its web pages.
 func matrixRows() []row {
 	return []row{
 		{1, "the runner is killed while QEMU runs", real, ""},

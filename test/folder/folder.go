@@ -1,5 +1,4 @@
-// Package folder fills folders for tests, and reads them again; it also has folders that
-// can't be read, and block devices.
+// Package folder writes and reads folders for tests. It also provides folders that can't be read, and block devices.
 package folder
 
 import (
@@ -14,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files are texts by the names of their files.
+// Files are texts by file name.
 type Files map[string]string
 
-// Fill writes files into a folder, and makes the folders that it doesn't have.
+// Fill writes files into a folder, and creates missing folders.
 func Fill(t testing.TB, dir string, files Files) {
 	t.Helper()
 	for name, text := range files {
@@ -27,7 +26,7 @@ func Fill(t testing.TB, dir string, files Files) {
 	}
 }
 
-// Contents returns the files of a folder, which has no folders.
+// Contents returns the files of a folder without subfolders.
 func Contents(t testing.TB, dir string) Files {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -41,7 +40,7 @@ func Contents(t testing.TB, dir string) Files {
 	return files
 }
 
-// Device returns a block device whose content is that of a file: a loop device, which root can make.
+// Device returns a loop device with the content of a file. It needs root.
 func Device(t testing.TB, file string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
@@ -51,8 +50,7 @@ func Device(t testing.TB, file string) string {
 	return name
 }
 
-// Hang makes a folder a file system that never answers until the test has ended, as one of
-// a network may.
+// Hang mounts a file system at a folder that does not answer until the test has ended, as a network file system may do.
 func Hang(t testing.TB, dir string) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -1,12 +1,10 @@
-// Command fuzz runs each fuzz test of the module for a time.
+// Command fuzz runs each fuzz test of the module for a limited time.
 //
 //	go run ./test/fuzz [-time 3s] [-share 1/4] [PATTERN]
 //
-// Only the targets whose names, such as ./qmp.FuzzRead, match the pattern run, and with -share
-// n/of only one in so many: those that the number n selects, of which any of successive ones
-// selects others. An input that
-// fails is written into the package's testdata/fuzz, where it is repaired and kept: from
-// there go test reads it.
+// It runs only targets with names, such as ./qmp.FuzzRead, that match the pattern. With -share n/of it runs every of-th
+// target, beginning with number n, so consecutive numbers select different targets. A failing input is written to the
+// package's testdata/fuzz. Keep it there after the fix: go test reads it.
 package main
 
 import (
@@ -79,8 +77,8 @@ func runFuzz(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// A share of all targets: every of-th, beginning with number n, counted from 0 and over the
-// end. The zero value is all of them.
+// share selects every of-th target, beginning with number n, counted from 0 modulo the number of targets. The zero
+// value selects all targets.
 type share struct{ n, of int }
 
 func (s *share) String() string { return fmt.Sprintf("%d/%d", s.n, s.of) }
@@ -99,12 +97,12 @@ func (s *share) Set(text string) error {
 
 func (s *share) hasShare(i int) bool { return s.of == 0 || i%s.of == s.n%s.of }
 
-// A target is a fuzz test of the package in a folder.
+// target is a fuzz test of the package in a folder.
 type target struct{ folder, name string }
 
 func (t target) String() string { return "./" + t.folder + "." + t.name }
 
-// findTargets returns all targets of a module.
+// findTargets returns all fuzz tests of a module.
 func findTargets(module fs.FS) (found []target, err error) {
 	declaration := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 	err = fs.WalkDir(module, ".", func(file string, entry fs.DirEntry, err error) error {
@@ -120,7 +118,7 @@ func findTargets(module fs.FS) (found []target, err error) {
 	return found, err
 }
 
-// fuzzTarget runs a target, and returns how far it came.
+// fuzzTarget runs a target, and returns its last progress message.
 func (t target) fuzzTarget(ctx context.Context, duration time.Duration) (summary string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+duration.String(),
 		"-fuzzminimizetime=1x", "./"+t.folder)
@@ -129,7 +127,7 @@ func (t target) fuzzTarget(ctx context.Context, duration time.Duration) (summary
 	if err != nil && !outOfTime(text) {
 		return "", fmt.Errorf("%w\n%s", err, text)
 	}
-	// On a busy computer the corpus alone may take all the time.
+	// On a busy computer, the corpus alone may take all the time.
 	lines := regexp.MustCompile(`(execs: \d+ |gathering baseline coverage: [1-9]).*`).FindAll(text, -1)
 	if len(lines) == 0 {
 		return "", fmt.Errorf("no input was tried\n%s", text)
@@ -137,8 +135,8 @@ func (t target) fuzzTarget(ctx context.Context, duration time.Duration) (summary
 	return string(lines[len(lines)-1]), nil
 }
 
-// outOfTime reports whether go test failed for nothing but the end of its time, which is
-// no failure (https://go.dev/issue/75804, until Go 1.27).
+// outOfTime reports whether go test failed only because its time was over, which is not a failure
+// (https://go.dev/issue/75804, until Go 1.27).
 func outOfTime(text []byte) bool {
 	_, said, found := bytes.Cut(text, []byte("\n--- FAIL: "))
 	_, said, _ = bytes.Cut(said, []byte("\n"))

@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineTime is how long a guest may take for a line. Without KVM and on a busy machine it needs a hundred times what it
-// takes here and now.
+// lineTime is the maximum time to wait for a line. Without KVM, on a busy machine, a guest can be a hundred times
+// slower than usual.
 const lineTime = 4 * time.Minute
 
-// Console is the serial console of a guest of a test.
+// Console is the serial console of a test's guest.
 type Console struct {
 	t     testing.TB
 	conn  io.Writer
 	lines chan string
-	said  []string // what was awaited
+	said  []string // the lines so far
 }
 
-// Listen reads what a guest says on a connection with its console, until the connection ends.
+// Listen reads a guest's console from a connection until the connection ends.
 func Listen(t testing.TB, conn io.ReadWriter) *Console {
 	c := &Console{t: t, conn: conn, lines: make(chan string, 8192)}
 	go func() {
@@ -68,5 +68,5 @@ func (c *Console) Do(command string) {
 	require.Equal(c.t, "0", c.Await(`^rc=(\d+)`)[1], "%s:\n%s", command, c.Text())
 }
 
-// Text returns all lines that were awaited, and those before them.
+// Text returns all lines up to the last match of Await.
 func (c *Console) Text() string { return strings.Join(c.said, "\n") }

@@ -1,11 +1,11 @@
 package guest
 
-// CounterLength is that of each line of Counter, without its end.
+// CounterLength is the length of each line of Counter, without the line end.
 const CounterLength = 8
 
-// Counter returns a disk that BIOSes start: it prints 1, 2, 3 … on the first serial port, in hexadecimal with
-// CounterLength digits, one a line, 18 times a second. A busy one doesn't rest: between two lines it
-// writes half a megabyte of its memory.
+// Counter returns a disk that a BIOS can boot. Its guest prints 1, 2, 3 … on the first serial port, 18 lines a second,
+// in hexadecimal with CounterLength digits. A busy guest uses all its processor time: between two lines it writes half
+// a megabyte of its memory.
 func Counter(busy bool) []byte {
 	code := []byte{
 		0x31, 0xc0, //                   xor ax, ax
@@ -49,7 +49,7 @@ func Counter(busy bool) []byte {
 	const next = 13
 	code = append(code, rest...)
 	code = append(code, 0xeb, byte(next-len(code)-2)) // jmp next
-	disk := make([]byte, 1<<20)                       // disks of less than a megabyte are none to a BIOS
+	disk := make([]byte, 1<<20)                       // a BIOS ignores disks of less than a megabyte
 	copy(disk, code)
 	disk[510], disk[511] = 0x55, 0xaa
 	return disk

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// archive collects files for an initramfs: a cpio archive in the "newc" format
-// of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
-// Times, owners and inode numbers are fixed, and the order is that of the names:
-// the same files make the same bytes.
+// archive collects files for an initramfs: a cpio archive in the "newc" format of the kernel's
+// Documentation/driver-api/early-userspace/buffer-format.rst. Times, owners and inode numbers are fixed and entries are
+// sorted by name, so the same files produce the same bytes.
 type archive struct {
 	entries []entry
 }
@@ -21,7 +20,7 @@ type entry struct {
 	content []byte
 }
 
-// addDir adds a folder. Folders sort before what they hold, as the kernel needs it.
+// addDir adds a folder. Sorting places a folder before its contents, as the kernel requires.
 func (a *archive) addDir(name string) {
 	a.entries = append(a.entries, entry{name: name, mode: 0o040755})
 }
@@ -41,8 +40,8 @@ func (a *archive) archiveBytes() []byte {
 	return out.Bytes()
 }
 
-// writeEntry appends the header, thirteen numbers of eight hexadecimal digits, the
-// name with its NUL, and the content, each padded to four bytes.
+// writeEntry appends the header (thirteen numbers of eight hexadecimal digits), the name with its NUL, and the content,
+// each padded to four bytes.
 func (e entry) writeEntry(out *bytes.Buffer, inode int) {
 	links := 1
 	const uid, gid, mtime, major, minor, rmajor, rminor, check = 0, 0, 0, 0, 0, 0, 0, 0

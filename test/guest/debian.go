@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Debian returns the path of a cloud image, qcow2, of a Debian with cloud-init, OpenSSH and QEMU's
-// guest agent, which tools/scripts/debian-guest makes. UEFI boots it, and without KVM it takes two
-// minutes of processor time until its SSH server answers. It ends the test when there is none. The
-// file belongs to the cache: a test must not change it.
+// Debian returns the path of a Debian cloud image (qcow2) with cloud-init, OpenSSH and QEMU's guest agent, which
+// tools/scripts/debian-guest creates. It boots with UEFI. Without KVM, its SSH server answers after two minutes of
+// processor time. Debian ends the test if the image is missing. The file belongs to the cache: a test must not change
+// it.
 func Debian(t testing.TB) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

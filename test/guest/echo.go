@@ -1,10 +1,10 @@
 package guest
 
-// EchoSays is what the guest of Echo prints at first.
+// EchoSays is the first line of the guest of Echo.
 const EchoSays = "ECHO IS READY"
 
-// Echo returns a disk that BIOSes start: it prints a line, and then all that is typed on the
-// keyboard or comes from the first serial port, on the screen as well as on that port.
+// Echo returns a disk that a BIOS can boot. Its guest prints a line. It then prints all input from the keyboard and
+// from the first serial port, both on the screen and on that port.
 func Echo() []byte {
 	code := []byte{
 		0xea, 0x05, 0x7c, 0x00, 0x00, // ljmp 0, go
@@ -53,7 +53,7 @@ func Echo() []byte {
 		0xeb, 0xe7, //                jmp put
 		0xc3, //                end:  ret
 	}
-	disk := make([]byte, 1<<20) // disks of less than a megabyte are none to a BIOS
+	disk := make([]byte, 1<<20) // a BIOS ignores disks of less than a megabyte
 	copy(disk, append(code, EchoSays+"\r\x00"...))
 	disk[510], disk[511] = 0x55, 0xaa
 	return disk

@@ -16,9 +16,8 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// kernelVariable is the environment variable that names another kernel than the
-// one that would be found: the path of a file called vmlinuz-RELEASE whose
-// modules are in /lib/modules/RELEASE.
+// kernelVariable is the environment variable that selects another kernel: the path of a file vmlinuz-RELEASE, with
+// modules in /lib/modules/RELEASE.
 const kernelVariable = "VMOP_GUEST_KERNEL"
 
 // kernel is a bootable kernel and the folder of its modules.
@@ -27,12 +26,11 @@ type kernel struct {
 	Modules string
 }
 
-// findKernel returns the kernel called chosen or, when that is empty, the newest
-// cloud kernel in the folders boot and copies, or else the newest of any kind.
-// Cloud kernels boot in half the time: they are small, and packed by LZ4.
+// findKernel returns the chosen kernel. If chosen is empty, it returns the newest cloud kernel in the folders boot and
+// copies, or the newest kernel of any kind if they contain no cloud kernel. Cloud kernels boot in half the time,
+// because they are small and compressed with LZ4.
 //
-// Ubuntu lets only root read /boot; the folder copies is where the installation
-// script puts a readable copy.
+// On Ubuntu only root can read /boot. The installation script puts a readable copy into the folder copies.
 func findKernel(chosen, boot, copies, modules string) (kernel, error) {
 	if chosen != "" {
 		return kernelAt(chosen, modules)
@@ -73,8 +71,8 @@ func kernelRelease(path string) string {
 	return strings.TrimPrefix(filepath.Base(path), "vmlinuz-")
 }
 
-// compareReleases orders releases of kernels: those of cloud kernels above all
-// others, then by the numbers in them (6.1.0-9 is older than 6.1.0-10).
+// compareReleases compares kernel releases: cloud kernels are higher than all others. Otherwise the numbers decide
+// (6.1.0-9 is lower than 6.1.0-10).
 func compareReleases(a, b string) int {
 	if x, y := strings.Contains(a, "cloud"), strings.Contains(b, "cloud"); x != y {
 		if x {
@@ -97,9 +95,8 @@ func releaseNumbers(release string) []int {
 	return all
 }
 
-// needed and useful are the drivers that the guest loads, as modules unless the
-// kernel itself contains them. Which of the useful ones there are depends on the
-// kernel: Debian's cloud kernel has no AHCI, USB, graphics or 9p.
+// needed and useful list the drivers that the guest loads as modules, unless the kernel contains them. The available
+// useful drivers depend on the kernel: Debian's cloud kernel lacks AHCI, USB, graphics and 9p.
 var (
 	needed = strings.Fields("virtio_pci virtio_console virtio_blk virtio_net vfat button evdev")
 	useful = strings.Fields("nls_cp437 nls_ascii nls_iso8859_1 nls_utf8 af_packet" +
@@ -107,16 +104,15 @@ var (
 		" isofs udf ext4 efivarfs tpm_crb tpm_tis pvpanic_mmio pvpanic_pci virtiofs")
 )
 
-// module is a kernel module, unpacked, with the file name it has in the guest.
+// module is an unpacked kernel module, with its file name in the guest.
 type module struct {
 	Name    string
 	Content []byte
 }
 
-// modulesWithDependencies returns the needed and the useful modules and what they depend on,
-// each after its dependencies. The kernel's own list, modules.dep (depmod(8)),
-// has a line for every module: its file, a colon, and the files that must be
-// loaded before it, the last one first.
+// modulesWithDependencies returns the needed and the useful modules and their dependencies, each after its
+// dependencies. The kernel's modules.dep (depmod(8)) has a line for every module: its file, a colon, and the files to
+// load before it, in reverse order.
 func (k kernel) modulesWithDependencies(needed, useful []string) ([]module, error) {
 	builtin, err := k.moduleTable("modules.builtin")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,8 +147,8 @@ func (k kernel) modulesWithDependencies(needed, useful []string) ([]module, erro
 	return all, nil
 }
 
-// moduleTable reads modules.dep or modules.builtin: the files of each line, of which
-// the first is the module itself, by the module's name.
+// moduleTable reads modules.dep or modules.builtin. It returns the files of each line by the name of the line's first
+// file, the module itself.
 func (k kernel) moduleTable(file string) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join(k.Modules, file))
 	if err != nil {
@@ -170,15 +166,15 @@ func (k kernel) moduleTable(file string) (map[string][]string, error) {
 	return table, lines.Err()
 }
 
-// moduleName turns kernel/drivers/x/virtio-rng.ko.xz into virtio_rng: file names
-// have - and _ as their authors liked, the kernel knows only _.
+// moduleName converts kernel/drivers/x/virtio-rng.ko.xz to virtio_rng: file names contain both - and _, but the kernel
+// uses only _.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(filepath.Base(file), ".ko")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// readModule reads a module and unpacks it, since busybox' insmod may not: Debian
-// packs by xz since version 13, Ubuntu by zstd since 24.04.
+// readModule reads and unpacks a module, because busybox' insmod may be unable to. Debian uses xz since version 13,
+// Ubuntu zstd since 24.04.
 func readModule(path string) ([]byte, error) {
 	packed, err := os.ReadFile(path)
 	if err != nil {

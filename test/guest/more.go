@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// With returns the guest with programs of this machine added, in the same
-// places, and the libraries they need. The kernel unpacks one archive after the
-// other, so it is the guest's own followed by another.
+// With returns the guest with added programs of this machine, at the same paths, and their libraries. They are a second
+// archive after the guest's own: the kernel unpacks consecutive archives.
 func (i Image) With(t testing.TB, programs ...string) Image {
 	t.Helper()
 	var more archive
@@ -31,8 +30,7 @@ func (i Image) With(t testing.TB, programs ...string) Image {
 	return i
 }
 
-// addProgram adds a program or library, what it is linked with, and the folders
-// that lead to it.
+// addProgram adds a program or library, its libraries, and its parent folders.
 func (a *archive) addProgram(path string, taken map[string]bool) error {
 	if taken[path] {
 		return nil
@@ -61,15 +59,13 @@ func (a *archive) addProgram(path string, taken map[string]bool) error {
 	return nil
 }
 
-// libraries are the folders where the dynamic linker of Debian and its kin finds
-// libraries on its own.
+// libraries are the default folders of the dynamic linker on Debian and its derivatives.
 var libraries = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib",
 	"/usr/lib",
 }
 
-// linkedLibraries returns the dynamic linker and the libraries of a program, without
-// those of the libraries.
+// linkedLibraries returns the dynamic linker and the direct libraries of a program.
 func linkedLibraries(path string) ([]string, error) {
 	program, err := elf.Open(path)
 	if err != nil {

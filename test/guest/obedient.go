@@ -1,22 +1,21 @@
 package guest
 
-// What the guest of Obedient prints, each on its own line.
+// The lines that the guest of Obedient prints.
 const (
 	ObedientSays   = "OBEDIENT IS READY"    // when it begins
 	ObedientHears  = "POWER BUTTON PRESSED" // when it sees the power button
 	ObedientLeaves = "POWER OFF"            // before it powers off
 )
 
-// Obedient returns a disk that BIOSes start: it prints ObedientSays on the first serial port, and powers the machine
-// off when QEMU presses the ACPI power button. A guest that counts also prints numbers, as Counter does. It works on
-// QEMU's machines q35 and pc, where SeaBIOS places the registers of the power management at 0x600.
+// Obedient returns a disk that a BIOS can boot. Its guest prints ObedientSays on the first serial port, and powers the
+// machine off when QEMU presses the ACPI power button. A guest that counts also prints numbers, as Counter does. It
+// works on QEMU's machines q35 and pc, where SeaBIOS places the power management registers at 0x600.
 //
-// The guest prints what it reads from the serial port, with capital letters in place of small ones. These letters are
-// commands:
+// The guest prints its input from the serial port in capital letters. These letters are commands:
 //
 //	P  power off
 //	R  reset the machine
-//	X  cause a triple fault, which resets the machine, too
+//	X  cause a triple fault, which also resets the machine
 //	K  report a panic through the ISA device pvpanic
 //	D  print ObedientHears from now on, but ignore the power button
 func Obedient(counts bool) []byte {
@@ -24,7 +23,7 @@ func Obedient(counts bool) []byte {
 	if !counts {
 		code[obedientFlags] = 0
 	}
-	disk := make([]byte, 1<<20) // disks of less than a megabyte are none to a BIOS
+	disk := make([]byte, 1<<20) // a BIOS ignores disks of less than a megabyte
 	copy(disk, code)
 	for i, text := range []string{ObedientSays, ObedientHears, ObedientLeaves} {
 		copy(disk[0x100+0x20*i:], text+"\r\n\x00")
@@ -33,10 +32,10 @@ func Obedient(counts bool) []byte {
 	return disk
 }
 
-// obedientFlags is where the code of Obedient has the first value of bp: 1 counts, 2 ignores the power button.
+// obedientFlags is the offset of bp's initial value in the code of Obedient: 1 counts, 2 ignores the power button.
 const obedientFlags = 10
 
-// beginsAndCounts is code that prints the next number, and continues at its end.
+// beginsAndCounts is the code that prints the next number. Execution continues at its end.
 func beginsAndCounts() []byte {
 	return []byte{
 		0x31, 0xc0, // start: xor ax, ax
@@ -74,7 +73,7 @@ func beginsAndCounts() []byte {
 	}
 }
 
-// answersLetters is code that follows beginsAndCounts. When no letter is left, it continues at its end.
+// answersLetters is the code after beginsAndCounts. When all input is read, execution continues at its end.
 func answersLetters() []byte {
 	return []byte{
 		0xba, 0xfd, 0x03, // typed: mov dx, 0x3fd   has a byte come?
@@ -107,7 +106,7 @@ func answersLetters() []byte {
 	}
 }
 
-// obeysAndPrints is code that follows answersLetters. It waits for the next tick of the clock, 18 times a second.
+// obeysAndPrints is the code after answersLetters. It waits for the next tick of the clock, 18 times a second.
 func obeysAndPrints() []byte {
 	return []byte{
 		0xba, 0x00, 0x06, // button: mov dx, 0x600  PM1_STS: was it pressed?

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakePlace waits for a place for a guest, which leave gives back. The end of the test and the end of its process also
-// give the place back. All test processes of a user share as many places as there are processors, and at
-// least two. More guests only slow each other down, until their kernels and drivers give up.
+// TakePlace waits for a place for a guest. Call leave to return the place; the end of the test or its process also
+// returns it. All test processes of a user share as many places as there are processors, and at least two. With more
+// guests at the same time, each would be so slow that its kernel and drivers give up.
 //
-// A test needs one place for all its guests. TakePlace returns immediately for a test that has a place, and for a
-// subtest of such a test. Take the place before you start QEMU, and before you start to measure time.
+// A test needs one place for all its guests. TakePlace returns immediately for a test that has a place, and for its
+// subtests. Call it before you start QEMU, and before you start to measure time.
 func TakePlace(t testing.TB) (leave func()) {
 	t.Helper()
 	name := t.Name()
@@ -33,14 +33,14 @@ func TakePlace(t testing.TB) (leave func()) {
 		t.Fatalf("take a place for a guest: %v", err)
 	}
 	leave = sync.OnceFunc(func() {
-		_ = place.Close() // which unlocks it
+		_ = place.Close() // closing unlocks it
 		holders.removeTest(name)
 	})
 	t.Cleanup(leave)
 	return leave
 }
 
-// names are tests that have a place, or wait for one.
+// names are tests that have a place or wait for a place.
 type names struct {
 	mutex sync.Mutex
 	held  map[string]bool
@@ -48,7 +48,7 @@ type names struct {
 
 var holders = names{held: map[string]bool{}}
 
-// addTest adds a test, unless the test or the test around it was added before.
+// addTest adds a test. It returns false if the test or one of its parents has been added before.
 func (n *names) addTest(test string) bool {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -67,13 +67,13 @@ func (n *names) removeTest(test string) {
 	delete(n.held, test)
 }
 
-// LockPlace is TakePlace for a program, such as the script of a test. Close gives the place back.
+// LockPlace is TakePlace for a program, such as the script of a test. Close returns the place.
 func LockPlace(ctx context.Context) (io.Closer, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("vmop-guests-%d", os.Getuid()))
 	return lockPlace(ctx, dir, max(2, runtime.NumCPU()))
 }
 
-// lockPlace locks one of the files of a folder, and returns it. A child process does not inherit the file.
+// lockPlace locks one of the files of a folder, and returns it. Child processes do not inherit the file.
 func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func lockPlace(ctx context.Context, dir string, count int) (*os.File, error) {
 	}
 }
 
-// lockFile opens a file, which it creates when needed, and locks it until it is closed.
+// lockFile opens or creates a file, and locks it until it is closed.
 func lockFile(path string, how int) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

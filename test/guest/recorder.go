@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// The ring in which Recorder writes, in bytes of the disk.
+// The ring of records on the disk of Recorder, in bytes.
 const (
 	ringStart  = 1 << 20
 	recordSize = 4 << 10
-	ringLength = 4096 // records
+	ringLength = 4096 // number of records
 )
 
-// RecorderSize is the least size of a disk of Recorder, in bytes.
+// RecorderSize is the minimum size of a disk for Recorder, in bytes.
 const RecorderSize = ringStart + ringLength*recordSize
 
-// RecorderFails is the line of a Recorder that has found another number in its memory than it had written there, or
-// couldn't write to its disk. It prints nothing more.
+// RecorderFails is the last line of a Recorder that has found a wrong number in its memory or couldn't write to its
+// disk.
 const RecorderFails = "!"
 
-// Recorder returns a disk that BIOSes start: it counts from 1 as fast as it can. Each number is written to 64 pages
-// of its memory, which must have the one before, and as a record to the disk: 4 KiB that have nothing but the number.
-// When the disk has it, it is printed on the first serial port, as by Counter. The
-// guest powers off when QEMU presses the ACPI power button, between two records.
+// Recorder returns a disk that a BIOS can boot. Its guest counts from 1 as fast as possible. It writes each number to
+// 64 pages of its memory, after checking that each page contains the previous number, and to the disk, as a record of 4
+// KiB that contains only the number. After the write it prints the number on the first serial port, as Counter does.
+// When QEMU presses the ACPI power button, the guest powers off between two records.
 func Recorder() []byte {
 	code := append(countsInMemory(), writesAndPrints()...)
 	disk := make([]byte, RecorderSize)
@@ -32,7 +32,7 @@ func Recorder() []byte {
 	return disk
 }
 
-// countsInMemory is code that has the next number in ecx, and continues at its end.
+// countsInMemory is the code that puts the next number into ecx. Execution continues at its end.
 func countsInMemory() []byte {
 	return []byte{
 		0x31, 0xc0, // xor ax, ax
@@ -63,7 +63,7 @@ func countsInMemory() []byte {
 	}
 }
 
-// writesAndPrints is code that follows on countsInMemory, and goes back there.
+// writesAndPrints is the code after countsInMemory. It returns to countsInMemory.
 func writesAndPrints() []byte {
 	return []byte{
 		0x1e,             // push ds
@@ -122,7 +122,7 @@ func writesAndPrints() []byte {
 	}
 }
 
-// LastRecord returns the highest number of a record on a disk of Recorder; 0 if there is none.
+// LastRecord returns the highest number on a disk of Recorder, or 0 without a record.
 func LastRecord(disk []byte) (last uint32) {
 	for at := ringStart; at+recordSize <= len(disk); at += recordSize {
 		last = max(last, binary.LittleEndian.Uint32(disk[at:]))
@@ -130,8 +130,8 @@ func LastRecord(disk []byte) (last uint32) {
 	return last
 }
 
-// CheckRecords returns an error unless a disk of Recorder, or its beginning, has all records up to the last that was
-// printed, as far as the ring has room for them, each once and whole. The one after that may be there.
+// CheckRecords checks a disk of Recorder or its beginning. It requires that the ring contains each record up to the
+// last printed number, as far as the ring has room, once and complete. The ring may contain the following record.
 func CheckRecords(disk []byte, last uint32) error {
 	if len(disk) < RecorderSize {
 		return fmt.Errorf("the disk has %d bytes", len(disk))
@@ -143,7 +143,7 @@ func CheckRecords(disk []byte, last uint32) error {
 		if !bytes.Equal(record, bytes.Repeat(record[:4], recordSize/4)) {
 			return fmt.Errorf("the record at place %d is torn: it begins with %d", place, have)
 		}
-		var want uint32 // the last of this place
+		var want uint32 // the last number for this position
 		if last > place {
 			want = last - (last-1-place)%ringLength
 		}

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// SectorSays is what the guest of Sector prints.
+// SectorSays is the line that the guest of Sector prints.
 const SectorSays = "BOOT SECTOR RUNS"
 
-// Sector returns the first sector of a disk that BIOSes start: it prints a line on the
-// first serial port, each byte when the port is ready for it, and halts. It stays in
-// real mode, so that accelerators run it that no Linux runs on, as KVM on some virtual
-// machines. Disks of less than a megabyte are none to a BIOS.
+// Sector returns the first sector of a disk that a BIOS can boot. Its guest prints a line on the first serial port,
+// each byte when the port is ready, and halts. It stays in real mode, so that it also runs on accelerators that can't
+// run Linux, such as KVM on some virtual machines. A BIOS ignores disks of less than a megabyte.
 func Sector() []byte {
 	code := []byte{
 		0x31, 0xc0, // xor ax, ax
@@ -38,7 +37,7 @@ func Sector() []byte {
 		0xf4,       // hlt
 		0xeb, 0xfc, // jmp end
 	}
-	code[5] = byte(len(code)) // the text follows; all is at 0x7c00
+	code[5] = byte(len(code)) // the text follows the code, which is at 0x7c00
 	code = append(code, SectorSays+"\r\n\x00"...)
 	sector := make([]byte, 512)
 	copy(sector, code)
@@ -69,7 +68,7 @@ func RunSector(ctx context.Context, accelerator string) error {
 	return nil
 }
 
-// firstLine waits for a text in what is written to it.
+// firstLine waits until its input contains a text.
 type firstLine struct {
 	want string
 	seen func() // called once

@@ -20,25 +20,24 @@ import (
 	"testing"
 )
 
-// CommandLine is the command line of the kernel of each guest for a PC. Tests add their words at its end. The kernel
-// uses the serial console without its own messages, and reboots when it panics.
+// CommandLine is the kernel command line of each guest for a PC. Tests append their words. The kernel uses the serial
+// console without its own messages, and reboots when it panics.
 //
-// Without no_timer_check, the kernel counts the interrupts of the timer at its start. When QEMU gets no processor
-// in that tenth of a second, the kernel panics: see docs/decisions/0166-the-guests-timer.md.
+// Without no_timer_check, the kernel counts timer interrupts when it starts, and panics if QEMU does not run during
+// that tenth of a second: see docs/decisions/0166-the-guests-timer.md.
 const CommandLine = "console=ttyS0 quiet panic=-1 no_timer_check"
 
-// Image names the two files that QEMU boots directly, with -kernel and -initrd.
-// The kernel uses the serial console if its command line is CommandLine.
+// Image contains the two files that QEMU boots directly, with -kernel and -initrd. The kernel uses the serial console
+// if its command line is CommandLine.
 type Image struct {
 	// Kernel is the path of a bzImage, or of an Image on arm64.
 	Kernel string
-	// Initrd is the path of the initramfs, a cpio archive packed by gzip.
+	// Initrd is the path of the initramfs, a cpio archive compressed with gzip.
 	Initrd string
 }
 
-// Tiny returns the tiny guest, which it builds when the user's cache directory
-// doesn't hold it yet. It ends the test when the machine lacks what the guest is
-// made of. The files belong to the cache: a test must not change them.
+// Tiny returns the tiny guest, and builds it if it is missing from the user's cache directory. It ends the test if the
+// machine lacks an ingredient. The files belong to the cache: a test must not change them.
 func Tiny(t testing.TB) Image {
 	t.Helper()
 	image, err := cachedImage(t.Context(), installedIngredients)
@@ -48,8 +47,7 @@ func Tiny(t testing.TB) Image {
 	return image
 }
 
-// Arm64 is Tiny for an arm64 machine, of the kernel and the busybox that
-// tools/scripts/arm64-guest fetches.
+// Arm64 is Tiny for an arm64 machine, built with the kernel and the busybox that tools/scripts/arm64-guest downloads.
 func Arm64(t testing.TB) Image {
 	t.Helper()
 	image, err := cachedImage(t.Context(), fetchedIngredients)
@@ -59,8 +57,8 @@ func Arm64(t testing.TB) Image {
 	return image
 }
 
-// PC is Tiny of a kernel with drivers of real hardware, which tools/scripts/pc-guest
-// fetches: one that needs nothing virtual.
+// PC is Tiny with a kernel that has drivers for real hardware and needs no virtual devices. tools/scripts/pc-guest
+// downloads the kernel.
 func PC(t testing.TB) Image {
 	t.Helper()
 	image, err := cachedImage(t.Context(), fetchedForPC)
@@ -70,9 +68,8 @@ func PC(t testing.TB) Image {
 	return image
 }
 
-// Build writes the tiny guest into the folder dir as vmlinuz and initrd.gz, and
-// makes the folder when needed. Each file is replaced in one step: a virtual
-// machine that has the old one open keeps it.
+// Build writes the tiny guest into the folder dir as vmlinuz and initrd.gz, and creates the folder when needed. Each
+// file is replaced in one step: a virtual machine that has the old file open keeps it.
 func Build(ctx context.Context, dir string) (Image, error) {
 	image, err := cachedImage(ctx, installedIngredients)
 	if err != nil {
@@ -106,15 +103,14 @@ func replaceFolder(from, to string) error {
 	return os.Rename(fresh, to)
 }
 
-// ingredients are what a guest is made of: a kernel, and the path of a static
-// busybox.
+// ingredients are the parts of a guest: a kernel, and the path of a static busybox.
 type ingredients struct {
 	kernel  kernel
 	busybox string
-	drivers []string // that are needed, too
+	drivers []string // additional needed drivers
 }
 
-// installedIngredients returns the ingredients of this machine. The folder cache is ours.
+// installedIngredients returns the ingredients of this machine. cache is our cache folder.
 func installedIngredients(cache string) (ingredients, error) {
 	kernel, err := findKernel(os.Getenv(kernelVariable), "/boot", filepath.Join(cache, "kernel"), "/lib/modules")
 	if err != nil {
@@ -137,8 +133,7 @@ func fetchedIngredients(cache string) (ingredients, error) {
 	return ingredients{kernel: kernel, busybox: filepath.Join(root, "bin/busybox")}, err
 }
 
-// fetchedForPC returns the ingredients for a PC: this machine's busybox, and
-// the drivers of what a PC consisted of.
+// fetchedForPC returns the ingredients for a PC: this machine's busybox, and drivers for the hardware of old PCs.
 func fetchedForPC(cache string) (ingredients, error) {
 	made, err := installedIngredients(cache)
 	if err != nil {
@@ -154,7 +149,7 @@ func fetchedForPC(cache string) (ingredients, error) {
 	return made, err
 }
 
-// cachedImage finds the guest in the user's cache directory or builds it there.
+// cachedImage returns the guest from the user's cache directory, or builds it there.
 func cachedImage(ctx context.Context, find func(cache string) (ingredients, error)) (Image, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -186,9 +181,8 @@ func cachedImage(ctx context.Context, find func(cache string) (ingredients, erro
 	return storeImage(dir, bzImage, archive)
 }
 
-// storeImage writes the two files beside dir and renames their folder at last, so
-// that a reader finds all or nothing, and the second of two builders loses
-// nothing but its work.
+// storeImage writes the two files into a temporary folder and renames it to dir at the end. Readers never see a partial
+// folder, and of two concurrent builders only the first stores its result.
 func storeImage(dir string, bzImage, archive []byte) (Image, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the guest's cache: %w", err)
@@ -213,14 +207,13 @@ func storeImage(dir string, bzImage, archive []byte) (Image, error) {
 	return imageIn(dir), nil
 }
 
-// packFast compresses fast: a guest unpacks it in 0.1 s, and half a megabyte more is
-// no loss.
+// packFast compresses fast: a guest unpacks the result in 0.1 s, and half a megabyte more does not matter.
 func packFast(archive []byte) []byte {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	err = cmp.Or(err, func() error { _, err := w.Write(archive); return err }(), w.Close())
 	if err != nil {
-		panic(err) // a buffer takes everything, and the level is right
+		panic(err) // a buffer accepts all writes, and the level is valid
 	}
 	return packed.Bytes()
 }
@@ -228,8 +221,8 @@ func packFast(archive []byte) []byte {
 //go:embed tiny/*.sh
 var scripts embed.FS
 
-// buildInitramfs returns the guest's root file system as an unpacked cpio archive:
-// folders, busybox, the scripts, the modules and the order to load them in.
+// buildInitramfs returns the guest's root file system as an uncompressed cpio archive: folders, busybox, the scripts,
+// the modules, and their load order.
 func buildInitramfs(from ingredients) ([]byte, error) {
 	busybox, err := staticBusybox(from.busybox)
 	if err != nil {
@@ -265,7 +258,7 @@ func buildInitramfs(from ingredients) ([]byte, error) {
 
 const busyboxAdvice = "install the package busybox-static"
 
-// staticBusybox reads busybox and makes sure that it runs without libraries.
+// staticBusybox reads busybox and requires that it runs without libraries.
 func staticBusybox(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

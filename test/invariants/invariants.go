@@ -1,10 +1,9 @@
-// Package invariants holds what tests require of a VM whatever has gone wrong:
-// the guest's data is whole, there is at most one QEMU, and nothing is left when
-// the VM has ended. (That the guest lives, and that the status and the log tell
-// the truth, is asked of the runner itself.)
+// Package invariants checks the conditions that hold for a VM after every kind of failure: the guest's data is intact,
+// at most one QEMU runs, and all resources are freed when the VM has ended. (Tests of the runner check that the guest
+// survives and that status and log are correct.)
 //
-// A VM is known by its folder, below which are its data, its sockets and its
-// disks. Only Linux has what this needs.
+// A VM is identified by its folder, which contains its data, its sockets and its disks. The package works only on
+// Linux.
 package invariants
 
 import (
@@ -24,12 +23,12 @@ import (
 	"vmop/test/wait"
 )
 
-// QEMU is the program that VMs run in.
+// QEMU is the program that runs VMs.
 const QEMU = "qemu-system-x86_64"
 
-// Processes returns the processes of a VM, by their programs' names: all that
-// have a file of its folder open (QEMU has the lock), or work in there. The
-// caller, and its children before they have become others, don't count.
+// Processes returns the processes of a VM, by program name: all that have a file in its folder open (QEMU holds the
+// lock) or use it as their working directory. It ignores the caller and forked children that have not executed another
+// program.
 func Processes(t testing.TB, dir string) map[string][]int {
 	t.Helper()
 	found := map[string][]int{}
@@ -48,7 +47,7 @@ func Processes(t testing.TB, dir string) map[string][]int {
 	return found
 }
 
-// usesFolder reports whether a process, which may end meanwhile, uses a folder.
+// usesFolder reports whether a process uses a folder. The process may end at any time.
 func usesFolder(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
@@ -59,14 +58,13 @@ func usesFolder(pid int, dir string) bool {
 	return false
 }
 
-// Arguments returns the command line of a process, one empty word if it has
-// ended.
+// Arguments returns the command line of a process, or one empty word if it has ended.
 func Arguments(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
-// Capabilities returns what a process may do (capabilities(7)), a bit each.
+// Capabilities returns the capabilities of a process (capabilities(7)) as a bit mask.
 func Capabilities(t testing.TB, pid int) uint64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -79,7 +77,7 @@ func Capabilities(t testing.TB, pid int) uint64 {
 	return set
 }
 
-// OneQEMU requires that exactly one QEMU runs the VM, and returns its number.
+// OneQEMU requires that exactly one QEMU runs the VM, and returns its process ID.
 func OneQEMU(t testing.TB, dir string) int {
 	t.Helper()
 	all := Processes(t, dir)[QEMU]
@@ -87,8 +85,7 @@ func OneQEMU(t testing.TB, dir string) int {
 	return all[0]
 }
 
-// NoProcess requires that the VM has no process any more. What was killed is
-// gone when the kernel comes round to it.
+// NoProcess requires that the VM has no processes. It waits, because the kernel needs time to end killed processes.
 func NoProcess(t testing.TB, dir string) {
 	t.Helper()
 	var found map[string][]int
@@ -98,14 +95,14 @@ func NoProcess(t testing.TB, dir string) {
 	}, "processes are left: %v", &found)
 }
 
-// NothingLeft requires that nothing is left of a VM that has ended: no process or runtime
-// directory, no file that was being written, and nothing of the kernel's (see left).
+// NothingLeft requires that a VM that has ended leaves no process, no runtime directory, no temporary file and no
+// kernel resource (see leftovers).
 func NothingLeft(t testing.TB, dir string) {
 	t.Helper()
 	NoProcess(t, dir)
 	_, err := os.Stat(filepath.Join(dir, "run"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "the runtime directory is left")
-	const swtpms = ".lock" // swtpm leaves it
+	const swtpms = ".lock" // swtpm does not remove it
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(entry.Name(), ".") && entry.Type().IsRegular() && entry.Name() != swtpms {
 			err = fmt.Errorf("a temporary file is left: %s", path)
@@ -120,8 +117,8 @@ func NothingLeft(t testing.TB, dir string) {
 	}, "something is left: %q", &found)
 }
 
-// Files are what a guest must never lose, as hashes by the file's name: the
-// firmware's variables, the TPM's state, who the machine is.
+// Files returns hashes of the files that a guest must never lose, by file name: the firmware's variables, the TPM's
+// state, the machine's identity.
 func Files(t testing.TB, dataDir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -136,8 +133,7 @@ func Files(t testing.TB, dataDir string) map[string]string {
 	return files
 }
 
-// NewDisk makes a disk of 16 MiB in the format qcow2, whose first sector says
-// text.
+// NewDisk creates a qcow2 disk of 16 MiB with text in its first sector.
 func NewDisk(t testing.TB, path, text string) {
 	t.Helper()
 	raw := filepath.Join(t.TempDir(), "raw")
@@ -146,7 +142,7 @@ func NewDisk(t testing.TB, path, text string) {
 	runTool(t, "qemu-utils", "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, path)
 }
 
-// WholeDisk requires that the disk of NewDisk is whole and says what it did.
+// WholeDisk requires that a disk of NewDisk is intact and contains text.
 func WholeDisk(t testing.TB, path, text string) {
 	t.Helper()
 	runTool(t, "qemu-utils", "qemu-img", "check", "-f", "qcow2", path)
@@ -157,7 +153,7 @@ func WholeDisk(t testing.TB, path, text string) {
 	require.Equal(t, text, strings.TrimRight(string(data[:512]), " "))
 }
 
-// runTool runs a program of a Debian package, which must be happy.
+// runTool runs a program of a Debian package, which must succeed.
 func runTool(t testing.TB, debian string, words ...string) {
 	t.Helper()
 	path, err := exec.LookPath(words[0])

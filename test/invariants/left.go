@@ -16,15 +16,14 @@ import (
 	"vmop/runner/adopt/lock"
 )
 
-// leftovers names what the kernel still has of a VM without processes: descriptors of the caller,
-// who may have been its runner; sockets; its locks; mounts; and in the caller's network
-// namespace its taps, and rules without a tap.
+// leftovers returns the kernel resources of a VM without processes: descriptors of the caller, which may have been its
+// runner; sockets; its locks; mounts; and in the caller's network namespace its taps, and rules without a tap.
 func leftovers(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
 	for _, link := range links {
-		if path, _ := os.Readlink(link); isBelow(path, dir) { // it may be closed by now
+		if path, _ := os.Readlink(link); isBelow(path, dir) { // it may have been closed
 			found = append(found, "descriptor of "+path)
 		}
 	}
@@ -34,7 +33,7 @@ func leftovers(t testing.TB, dir string) (found []string) {
 		for line := range strings.Lines(string(text)) {
 			fields := strings.Fields(line)
 			if table == "mountinfo" && fields[3] == "/" {
-				continue // a whole file system is the caller's: runners bind parts of what there is
+				continue // a complete file system belongs to the caller, because runners use bind mounts
 			}
 			if slices.ContainsFunc(fields, func(word string) bool { return isBelow(word, dir) }) {
 				found = append(found, table+": "+strings.TrimSpace(line))
@@ -51,12 +50,12 @@ func leftovers(t testing.TB, dir string) (found []string) {
 
 func isBelow(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// networkLeftovers names the taps of a VM, and the tables of rules, of any VM, that have no tap.
+// networkLeftovers returns the taps of a VM, and rule tables without a tap of any VM.
 func networkLeftovers(t testing.TB, dir string) (found []string) {
 	t.Helper()
-	var own string // has the VM's uuid
+	var own string // contains the VM's UUID
 	for _, name := range []string{"config.yaml", "data/uuid.txt"} {
-		text, _ := readfile.ReadFile(filepath.Join(dir, name), 1<<20) // a test may have made it anything
+		text, _ := readfile.ReadFile(filepath.Join(dir, name), 1<<20) // tests may replace it with anything
 		own += string(text)
 	}
 	tables, err := new(nftables.Conn).ListTables()

@@ -1,4 +1,4 @@
-// Package logbook keeps what programs say, for tests.
+// Package logbook stores the output of programs, for tests.
 package logbook
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A Logbook is a writer that can be read at any time. The zero value is empty.
+// Logbook is a writer that can be read at any time. The zero value is empty.
 type Logbook struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -19,7 +19,7 @@ func (l *Logbook) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-// String returns all that was written.
+// String returns the complete output so far.
 func (l *Logbook) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

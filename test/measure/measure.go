@@ -1,5 +1,4 @@
-// Package measure is what those programs have in common that measure the project:
-// test/bench and test/scale.
+// Package measure contains common functions of the measuring programs test/bench and test/scale.
 package measure
 
 import (
@@ -13,8 +12,7 @@ import (
 	"text/tabwriter"
 )
 
-// Program returns the absolute path of a program that is to be measured, and an error
-// that says how to build it if it is not there.
+// Program returns the absolute path of a program to measure. If it doesn't exist, the error explains how to build it.
 func Program(path string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -26,7 +24,7 @@ func Program(path string) (string, error) {
 	return absolute, nil
 }
 
-// Load is the machine's load average of the last minute; "" if unknown.
+// Load returns the machine's load average of the last minute, or "" if unknown.
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -36,7 +34,7 @@ func Load() string {
 	return one
 }
 
-// WriteJSON writes all that was found to a file; to none if the path is "".
+// WriteJSON writes a report to a file, unless the path is "".
 func WriteJSON(path string, report any) error {
 	if path == "" {
 		return nil
@@ -48,12 +46,12 @@ func WriteJSON(path string, report any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// Table writes rows of cells as Markdown that is readable as it is: the first row is
-// the head, the second one the rule below it, of "---" and "---:".
+// Table writes rows of cells as Markdown with aligned columns. The first row is the head, the second row contains "---"
+// and "---:".
 func Table(to io.Writer, rows [][]string) {
 	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
 	for _, cells := range rows {
 		fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|")
 	}
-	_ = w.Flush() // who writes into memory has no errors
+	_ = w.Flush() // writes to memory don't fail
 }

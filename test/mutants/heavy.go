@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// heavyPackages are what tests use that are too slow for mutants.
+// heavyPackages are test packages that are too slow for mutants.
 var heavyPackages = []string{
 	"vmop/test/bench", "vmop/test/browser", "vmop/test/cluster", "vmop/test/cluster/clustertest", "vmop/test/guest",
 	"vmop/test/program", "vmop/test/systemd",
 }
 
-// heavyTests returns a pattern for -skip with the tests that use a heavy package, by functions and variables of the
-// test files, and reports whether there are any others.
+// heavyTests returns a pattern for -skip that matches the tests that use a heavy package, directly or through functions
+// and variables of the test files. It also reports whether other tests exist.
 func (s *subject) heavyTests() (skip string, others bool, err error) {
-	uses := map[string][]string{} // of names, by functions and variables
+	uses := map[string][]string{} // names by function or variable
 	for _, name := range slices.Concat(s.TestGoFiles, s.XTestGoFiles) {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(s.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -54,11 +54,11 @@ func (s *subject) heavyTests() (skip string, others bool, err error) {
 
 const (
 	testMain = "TestMain"
-	heavy    = "a heavy package" // which is no name
+	heavy    = "a heavy package" // not a valid name
 )
 
-// collectUses enters the names that the functions and variables of a file use. Methods are left out: what they belong
-// to is made by a function.
+// collectUses adds the names that the functions and variables of a file use. It ignores methods, because a function
+// creates their receiver.
 func collectUses(file *ast.File, uses map[string][]string) {
 	imported := map[string]bool{}
 	for _, i := range file.Imports {
@@ -87,7 +87,7 @@ func collectUses(file *ast.File, uses map[string][]string) {
 	}
 }
 
-// usedBy returns the names that a part of a file uses, but not those of methods and fields.
+// usedBy returns the names that a part of a file uses, without methods and fields.
 func usedBy(n ast.Node, imported map[string]bool) (used []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -1,22 +1,20 @@
-// Command mutants checks that the tests notice errors in the code. It puts one error at a time, a
-// mutant, into a package and runs the tests of that package.
+// Command mutants checks that the tests notice errors in the code. It puts one error at a time, a mutant, into a
+// package and runs the tests of that package.
 //
 //	go run ./test/mutants [-n 100] [-seed 1] [-log FILE] [PACKAGE...]
 //
-// The seed chooses the mutants from all packages of the module, or from the named packages. The
-// mutant is caught if a test fails, or if the tests take longer than a minute. The next mutant
-// replaces a mutant that does not compile. The tree stays unchanged: go build's -overlay passes
-// the mutant to the compiler.
+// The seed chooses the mutants from all packages of the module, or from the named packages. The mutant is caught if a
+// test fails, or if the tests take longer than a minute. A mutant that does not compile is replaced by the next mutant.
+// The tree stays unchanged: go build's -overlay passes the mutant to the compiler.
 //
-// The tests run with -short, without those that use a guest, a cluster, a browser or built
-// programs. Before the first mutant of a package its tests run without a mutant. A package is left
-// out, and the reason printed, if they fail or take longer than a minute; after a time-out this is
-// checked again, as the computer may be busy.
+// The tests run with -short, without those that use a guest, a cluster, a browser or built programs. Before the first
+// mutant of a package, its tests run without a mutant. If they fail or take longer than a minute, the package is
+// skipped and the reason printed. After a time-out this is checked again, because the computer may be busy.
 //
 // With -log the results are kept in a file, and an interrupted run continues from there.
 //
-// equivalent.txt lists mutants that no test needs to catch, with the reason. They are replaced, too.
-// The run fails if less than 85 % of the others are caught.
+// equivalent.txt lists mutants that no test needs to catch, with the reason. They are replaced as well. The run fails
+// if less than 85 % of the others are caught.
 package main
 
 import (
@@ -41,13 +39,13 @@ import (
 const (
 	// goal is the share of mutants that the tests must catch.
 	goal = 0.85
-	// limit is the time of the tests of a package.
+	// limit is the maximum time for the tests of a package.
 	limit = time.Minute
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// A mutant may allocate without end. Then the kernel ends its test, and no other program.
+	// A mutant may allocate without end. The kernel should kill its test, not another program.
 	err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if err == nil {
 		err = runMutants(ctx, os.Args[1:], os.Stdout)
@@ -75,7 +73,7 @@ func runMutants(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // what remains is the system's to remove
+	defer os.RemoveAll(dir) // the system removes the rest
 	t := &trial{dir: dir, out: out, known: map[string]string{}}
 	if t.equivalent, err = readEquivalent(equivalentList); err != nil {
 		return err
@@ -96,7 +94,7 @@ func runMutants(ctx context.Context, args []string, out io.Writer) error {
 	return t.tryMutants(ctx, all, *n)
 }
 
-// A subject is a package with mutants, as go list describes it.
+// subject is a package with mutants, as go list describes it.
 type subject struct {
 	ImportPath, Dir                    string
 	GoFiles, TestGoFiles, XTestGoFiles []string
@@ -145,18 +143,18 @@ func readMutants(ctx context.Context, packages []string) (all []mutant, err erro
 	}
 }
 
-// A trial runs the tests with mutants.
+// trial runs the tests with mutants.
 type trial struct {
 	dir    string
 	out    io.Writer
 	caught int
 	alive  []mutant
-	known  map[string]string // results, also those of an interrupted run, by mutants and packages
+	known  map[string]string // results by mutant and package, including an interrupted run
 
 	equivalent map[string]bool
 }
 
-// Results, as they are printed.
+// Results as printed.
 const (
 	isCaught    = "caught  "
 	isTooSlow   = "timeout "
@@ -166,7 +164,7 @@ const (
 	isLeftOut   = "left out"
 )
 
-// resumeFrom reads the results in a file, and has the results of this run added to them.
+// resumeFrom reads the results in a file, and appends the results of this run to it.
 func (t *trial) resumeFrom(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
@@ -231,7 +229,7 @@ func (t *trial) tryOne(ctx context.Context, m mutant) (string, error) {
 		return "", err
 	}
 	result, _, err := m.of.runTests(ctx, limit, "-overlay="+overlay)
-	if result == isTooSlow { // or the computer has got busy
+	if result == isTooSlow { // the mutant is slow, or the computer is busy
 		delete(t.known, m.of.ImportPath)
 		if use, err := t.measureTests(ctx, m.of); err != nil || !use {
 			return isLeftOut, err
@@ -240,7 +238,7 @@ func (t *trial) tryOne(ctx context.Context, m mutant) (string, error) {
 	return result, err
 }
 
-// measureTests reports whether the tests of a package can be used, as they pass in time without a mutant.
+// measureTests reports whether the tests of a package pass in time without a mutant.
 func (t *trial) measureTests(ctx context.Context, s *subject) (use bool, err error) {
 	if result, known := t.known[s.ImportPath]; known {
 		return result == isMeasured, nil
@@ -266,7 +264,7 @@ func (t *trial) measureTests(ctx context.Context, s *subject) (use bool, err err
 	return outcome == isMeasured, nil
 }
 
-// writeOverlay returns a file for go build's -overlay.
+// writeOverlay creates a file for go build's -overlay and returns its path.
 func (t *trial) writeOverlay(m mutant) (string, error) {
 	source, err := os.ReadFile(m.path)
 	if err != nil {
@@ -280,7 +278,7 @@ func (t *trial) writeOverlay(m mutant) (string, error) {
 	return overlay, errors.Join(os.WriteFile(mutated, m.mutate(source), 0o600), os.WriteFile(overlay, text, 0o600))
 }
 
-// runTests runs the tests of a package, and returns the result and the last line of what they print.
+// runTests runs the tests of a package, and returns the result and the last line of their output.
 func (s *subject) runTests(ctx context.Context, limit time.Duration, flags ...string) (result, last string, err error) {
 	skip, any, err := s.heavyTests()
 	if err != nil || !any {
@@ -291,7 +289,7 @@ func (s *subject) runTests(ctx context.Context, limit time.Duration, flags ...st
 		"-skip=" + skip,
 	}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, s.ImportPath)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its processes end with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end its child processes with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = limit
 	out, err := cmd.CombinedOutput()

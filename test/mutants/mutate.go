@@ -31,34 +31,34 @@ func readEquivalent(list string) (map[string]bool, error) {
 	return known, nil
 }
 
-// A mutant is a file with one fault.
+// mutant is a file with one error.
 type mutant struct {
 	file, function string
 	line, column   int
-	from, to       int // the bytes that are replaced
+	from, to       int // range of the replaced bytes
 	old, text      string
 
 	of   *subject
 	path string
 }
 
-// mutantKey names a mutant wherever in its function it is.
+// mutantKey identifies a mutant independently of its position in the function.
 func (m mutant) mutantKey() string {
 	return fmt.Sprintf("%s %s: %s -> %s", m.file, m.function, m.old, m.text)
 }
 
-// String says where a mutant is and what it changes.
+// String returns the position of the mutant and its change.
 func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d:%d %s: %s -> %s", m.file, m.line, m.column, m.function, m.old,
 		strings.Join(strings.Fields(m.text), " "))
 }
 
-// mutate returns the source of the mutant.
+// mutate returns the source with the mutant.
 func (m mutant) mutate(source []byte) []byte {
 	return append(append(append([]byte{}, source[:m.from]...), m.text...), source[m.to:]...)
 }
 
-// swapped is what an operator is replaced by.
+// swapped maps operators to their replacements.
 var swapped = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ,
 	token.GEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD,
@@ -118,13 +118,13 @@ func (c *collector) visitNode(n ast.Node) bool {
 	return true
 }
 
-// isLog reports whether a call is a message in the log, which tests need not see.
+// isLog reports whether a call writes a log message, which tests need not check.
 func isLog(call ast.Expr) bool {
 	f, ok := call.(*ast.CallExpr).Fun.(*ast.SelectorExpr)
 	return ok && strings.Contains(" Debug Info Warn Error Log log ", " "+f.Sel.Name+" ")
 }
 
-// isBlank reports whether all that is assigned is thrown away.
+// isBlank reports whether all assigned values are discarded.
 func isBlank(left []ast.Expr) bool {
 	for _, e := range left {
 		if name, ok := e.(*ast.Ident); !ok || name.Name != "_" {

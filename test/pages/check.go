@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Check returns the calls of a program in pages that it wouldn't take: each verb and flag must exist, the values of
-// flags must be readable, and the number of arguments accepted. Program is what is typed, "kubectl vmop" for
-// example, and root makes its commands. None of them is executed. Count is how many calls there are.
+// Check returns errors for the calls of a program in pages that the program would refuse: each verb and flag must
+// exist, the values of flags must be valid, and the number of arguments must be accepted. program is the typed name,
+// such as "kubectl vmop", and root returns its commands. Check does not execute them. count is the number of calls.
 func Check(all []Page, program string, root func() *cobra.Command) (count int, err error) {
 	words := strings.Fields(program)
 	var faults []error
@@ -36,8 +36,8 @@ func Check(all []Page, program string, root func() *cobra.Command) (count int, e
 	return count, errors.Join(faults...)
 }
 
-// Require has a program's test fail if a page of the project in a folder has a call that the program wouldn't take, or
-// if all have fewer calls than there were.
+// Require fails a program's test if a page contains a call that the program would refuse, or if all pages contain fewer
+// than least calls.
 func Require(t testing.TB, project, program string, root func() *cobra.Command, least int) {
 	t.Helper()
 	all, err := All(project)
@@ -47,7 +47,7 @@ func Require(t testing.TB, project, program string, root func() *cobra.Command, 
 	require.Greater(t, count, least)
 }
 
-// RequireNarrow has a program's test fail if help doesn't fit a terminal that is not much wider than usual.
+// RequireNarrow fails a program's test if a help text is too wide for a terminal slightly wider than usual.
 func RequireNarrow(t testing.TB, cmd *cobra.Command) {
 	t.Helper()
 	const widest = 100
@@ -62,7 +62,7 @@ func RequireNarrow(t testing.TB, cmd *cobra.Command) {
 	}
 }
 
-// commandFault returns what is wrong with the arguments of a command. A mention may be without arguments.
+// commandFault returns an error for invalid arguments of a command. A mention may lack arguments.
 func commandFault(root *cobra.Command, args []string, mention bool) error {
 	root.InitDefaultCompletionCmd()
 	cmd, rest, err := root.Find(args)

@@ -12,19 +12,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Command is a program that a page has its reader call.
+// Command is a call of a program on a page.
 type Command struct {
 	// At is the page and the line: docs/tasks/images.md:59.
 	At string
-	// Words are the program without its folder, and its arguments, without their quotes. What a shell would
-	// replace, such as $HOME, stays.
+	// Words are the program's name without its folder, and the arguments without quotes. Expansions such as $HOME stay.
 	Words []string
-	// Mention is whether it stands in the text, where "vmrunner stop" without a VM names the verb.
+	// Mention reports whether the call is in running text, where "vmrunner stop" without a VM names the verb.
 	Mention bool
 }
 
-// Commands returns the commands of a page, in their order, and then those of codes in its text that begin with
-// one of the programs. The errors are the scripts that a shell wouldn't read.
+// Commands returns the commands of a page in order, and then the code spans that begin with one of the programs. The
+// errors report scripts with invalid shell syntax.
 func (p Page) Commands(programs ...string) ([]Command, error) {
 	var all []Command
 	var faults []error
@@ -51,13 +50,13 @@ func (p Page) Commands(programs ...string) ([]Command, error) {
 	return all, errors.Join(faults...)
 }
 
-// chooseForm makes one command of a form such as "stop NAME [--force] FILE…".
+// chooseForm converts a synopsis such as "stop NAME [--force] FILE…" to one command.
 func chooseForm(form string) string {
 	form = regexp.MustCompile(`<(\w+)>|…|\.\.\.`).ReplaceAllString(form, "$1")
 	return strings.NewReplacer("[", "", "]", "").Replace(form)
 }
 
-// Statements returns the commands of a block, one after the other, as they are typed: a pipe, a list or a loop is one.
+// Statements returns the commands of a block in order, as typed. A pipe, a list and a loop each are one command.
 // Comments are left out.
 func (b Block) Statements() ([]string, error) {
 	file, err := readScript(b.Text)
@@ -71,7 +70,7 @@ func (b Block) Statements() ([]string, error) {
 	return all, nil
 }
 
-// readScript reads a script.
+// readScript parses a script.
 func readScript(script string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 }
@@ -93,7 +92,7 @@ func (p Page) parseScript(line int, script string, mention bool) ([]Command, err
 			words = append(words, plainWord(word))
 		}
 		at := fmt.Sprintf("%s:%d", p.File, line+int(call.Pos().Line())-1)
-		for words != nil { // "kubectl exec web-0 -- vmrunner console" are two
+		for words != nil { // "kubectl exec web-0 -- vmrunner console" contains two
 			words[0] = path.Base(words[0])
 			all = append(all, Command{At: at, Words: words, Mention: mention})
 			end := slices.Index(words, "--")
@@ -121,7 +120,7 @@ func plainWord(word *syntax.Word) string {
 			case *syntax.DblQuoted:
 				write(part.Parts)
 			default:
-				_ = syntax.NewPrinter().Print(&b, part) // to memory
+				_ = syntax.NewPrinter().Print(&b, part) // writes to memory
 			}
 		}
 	}

@@ -1,8 +1,8 @@
-// Package pages reads what the documents have readers type, for the tests that check and run it.
+// Package pages extracts the commands and examples of documents, for the tests that check and run them.
 //
-// A block of commands is indented by four spaces or has the language sh. A block with the language console has
-// commands, after "$ ", and what they print. So has one without a language, which nothing runs. What isn't for
-// a shell is in a block between fences.
+// A block of commands is indented by four spaces or has the language sh. A block with the language console contains
+// commands after "$ ", and their output. A block without a language has the same format, but is not run. Text that is
+// not for a shell is in a fenced block with another language.
 package pages
 
 import (
@@ -21,33 +21,33 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Shell is the language of a block with commands alone.
+// Shell is the language of a block that contains only commands.
 const Shell = "sh"
 
-// A Block is an example of a page.
+// Block is an example on a page.
 type Block struct {
-	// Name is the file in which readers save it, by a comment before it: <!-- file: first.star -->.
+	// Name is the file in which readers save it, from a comment before it: <!-- file: first.star -->.
 	Name string
-	// Language is what stands after the fence; Shell for an indented block.
+	// Language is the word after the fence, or Shell for an indented block.
 	Language string
-	// Text has whole lines.
+	// Text consists of complete lines.
 	Text string
 	// Line is the number of the first line, from 1.
 	Line int
-	// Start and End are where the text is in the page, if that isn't indented.
+	// Start and End are the offsets of the text in the page, unless it is indented.
 	Start, End int
 }
 
-// A Page is one document.
+// Page is one document.
 type Page struct {
-	// File is its path from the project's folder.
+	// File is its path relative to the project's folder.
 	File   string
 	Blocks []Block
-	// Spans are codes in the text, as blocks without a language.
+	// Spans are the code spans of the text, as blocks without a language.
 	Spans []Block
 }
 
-// All returns the documents for users. Root is the project's folder.
+// All returns the user documents. root is the project's folder.
 func All(root string) ([]Page, error) {
 	var all []Page
 	var faults []error
@@ -73,12 +73,12 @@ func All(root string) ([]Page, error) {
 	return all, errors.Join(faults...)
 }
 
-// ofDocstrings returns the pages whose indented blocks are Starlark: they are made of docstrings.
+// ofDocstrings returns the pages that are generated from docstrings. Their indented blocks are Starlark.
 func ofDocstrings() []string {
 	return []string{"docs/vm-types/library.md", "docs/vm-types/reference.md"}
 }
 
-// Read reads a page.
+// Read parses a page.
 func Read(file string, source []byte) Page {
 	page := Page{File: file}
 	tree := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(text.NewReader(source))
@@ -108,7 +108,7 @@ func Read(file string, source []byte) Page {
 	return page
 }
 
-// addBlock adds a block, unless it is empty.
+// addBlock adds a block unless it is empty.
 func (p *Page) addBlock(language string, node ast.Node, source []byte) {
 	lines := node.Lines()
 	if lines.Len() == 0 {
@@ -125,13 +125,13 @@ func (p *Page) addBlock(language string, node ast.Node, source []byte) {
 	p.Blocks = append(p.Blocks, b)
 }
 
-// lineOf returns the number of the line at an offset.
+// lineOf returns the line number of an offset.
 func lineOf(source []byte, at int) int { return 1 + bytes.Count(source[:at], []byte("\n")) }
 
-// A Call is what a reader types of a transcript, and what is printed then.
+// Call is a typed command of a transcript, and its output.
 type Call struct{ Typed, Answer string }
 
-// Calls returns the calls of a transcript: a typed line begins with "$ ", and one that continues it with "> ".
+// Calls returns the calls of a transcript. A typed line begins with "$ ", a continuation line with "> ".
 func (b Block) Calls() []Call {
 	var calls []Call
 	for line := range strings.Lines(b.Text) {
@@ -148,7 +148,7 @@ func (b Block) Calls() []Call {
 	return calls
 }
 
-// Command returns the command of a call, as a shell takes it.
+// Command returns the command of a call without prompts.
 func (c Call) Command() string {
 	return strings.ReplaceAll(strings.TrimPrefix(c.Typed, "$ "), "\n> ", "\n")
 }

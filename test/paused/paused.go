@@ -1,4 +1,4 @@
-// Package paused starts a QEMU without a guest for a test, which talks to its monitor.
+// Package paused starts a QEMU without a guest, so that a test can use its monitor.
 package paused
 
 import (
@@ -18,11 +18,11 @@ import (
 type QEMU struct {
 	*qmp.Session
 	t   testing.TB
-	Dir string // a folder of the QEMU's own, whose path is short enough for sockets
+	Dir string // a folder for this QEMU, with a path short enough for sockets
 }
 
-// Start starts a QEMU of the machine q35 without devices that the options don't have. DIR in an option is the folder of
-// the QEMU.
+// Start starts a QEMU of the machine q35, with only the devices in the options. DIR in an option is replaced by the
+// folder of the QEMU.
 func Start(t testing.TB, options ...string) *QEMU {
 	t.Helper()
 	binary, err := exec.LookPath("qemu-system-x86_64")
@@ -59,7 +59,7 @@ func Start(t testing.TB, options ...string) *QEMU {
 	return q
 }
 
-// Said returns what QEMU has written to its standard error.
+// Said returns QEMU's output on standard error.
 func (q *QEMU) Said() string {
 	q.t.Helper()
 	text, err := os.ReadFile(filepath.Join(q.Dir, "stderr"))

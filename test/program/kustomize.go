@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Kustomize returns what "kubectl kustomize" makes of a kustomization, in which each base is for the project's folder
-// deploy. It is in a folder of its own, from which the path has to be relative.
+// Kustomize returns the output of "kubectl kustomize" for a kustomization. Each occurrence of base is replaced by the
+// project's folder deploy. The kustomization is written to a new folder, because its paths must be relative.
 func Kustomize(ctx context.Context, kustomization, base string) (string, error) {
 	root, err := Root(ctx)
 	if err != nil {

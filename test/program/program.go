@@ -1,9 +1,8 @@
 // Package program builds the project's programs for tests.
 //
-// "go test" prints the result of an earlier run where nothing differs that the test
-// consists of or has read itself. What a compiler reads that the test has started, it
-// doesn't see. So the sources are looked at here, that no test vouches for a program
-// that it never ran.
+// "go test" reuses an earlier result if the test binary and the files that the test itself has read are unchanged. It
+// does not notice files that a compiler reads on behalf of the test. This package therefore reads the sources itself,
+// so that a result is never reused for a changed program.
 //
 // See docs/decisions/0164-tests-that-have-passed.md.
 package program
@@ -22,12 +21,12 @@ import (
 // Folder is the environment variable with the folder of the programs that "make test" has built for all packages.
 const Folder = "VMOP_PROGRAMS"
 
-// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a folder that exists. It copies a
-// program that make has built.
+// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into an existing folder. It copies the
+// program if make has built it.
 func Build(ctx context.Context, to, pkg string) error {
 	if made := filepath.Join(os.Getenv(Folder), path.Base(pkg)); os.Getenv(Folder) != "" && fileExists(made) {
-		// Not by this process: a child that it starts meanwhile would have the file open for writing, and it can't be
-		// executed then.
+		// Do not copy it in this process: a child process that starts at the same time would inherit the file open for
+		// writing, and the file could not be executed.
 		if out, err := exec.CommandContext(ctx, "cp", "--reflink=auto", made, to).CombinedOutput(); err != nil {
 			return fmt.Errorf("copy %s: %w\n%s", pkg, err, out)
 		}
@@ -47,13 +46,13 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// sources lists a package's files, if it belongs to the module that "go list" runs in.
+// sources lists a package's files if it belongs to the module of the working directory.
 const sources = `{{with .Module}}{{if .Main}}{{.GoMod}}
 {{range $.GoFiles}}{{$.Dir}}/{{.}}
 {{end}}{{range $.EmbedFiles}}{{$.Dir}}/{{.}}
 {{end}}{{end}}{{end}}`
 
-// LookAt looks at all of the module's files that packages are built from.
+// LookAt reads the state of all files of the module from which packages are built.
 func LookAt(ctx context.Context, pkgs ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", sources}, pkgs...)...)
 	var complaint strings.Builder
@@ -70,7 +69,7 @@ func LookAt(ctx context.Context, pkgs ...string) error {
 	return nil
 }
 
-// LookInto looks at all files of a folder, for a program that will read it.
+// LookInto reads the state of all files of a folder, for a program that will read them.
 func LookInto(dir string) error {
 	return filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error { return err })
 }

@@ -21,20 +21,19 @@ import (
 )
 
 const (
-	// leave is how long processes may take to end by themselves when go test has ended.
+	// leave is the time for processes to end by themselves after go test has ended.
 	leave = 5 * time.Second
-	// grace is how long they may take after SIGTERM: runners shut their guests down, and guards take
-	// clusters down.
+	// grace is the time for them to end after SIGTERM: runners shut their guests down, and guards take clusters down.
 	grace = time.Minute
 )
 
-// A family is this process and all processes that descend from it, also those whose parent has ended.
+// family consists of this process and all its descendants, including orphans.
 type family struct {
 	mu   sync.Mutex
-	test int // the process that this one waits for itself
+	test int // the child that this process waits for
 }
 
-// beFamily makes this process the parent of all its orphaned descendants, and has it wait for them.
+// beFamily makes this process the parent of all its orphaned descendants, and waits for them in the background.
 func beFamily() (*family, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
@@ -71,11 +70,12 @@ func (f *family) reapOrphans() {
 	}
 }
 
-// terminateAll asks all descendants to end.
+// terminateAll sends SIGTERM to all descendants.
 func (f *family) terminateAll() { f.signalDescendants(syscall.SIGTERM, map[int]bool{}) }
 
-// signalDescendants sends a signal to the descendants that did not get it before, to the oldest first: a test must not
-// see that its programs end. It looks again with the handle in hand, since a number may have become another process's.
+// signalDescendants sends a signal to descendants that have not received it. It signals the oldest first, so that no
+// test notices the end of its programs. It checks each process again with a pidfd, because another process may have its
+// number by now.
 func (f *family) signalDescendants(signal syscall.Signal, told map[int]bool) {
 	for _, pid := range slices.Sorted(maps.Keys(runningDescendants())) {
 		handle, err := unix.PidfdOpen(pid, 0)
@@ -89,8 +89,8 @@ func (f *family) signalDescendants(signal syscall.Signal, told map[int]bool) {
 	}
 }
 
-// endDescendants ends all descendants. The error names those that had not ended by themselves, unless the run was
-// ended.
+// endDescendants ends all descendants. The error names those that did not end by themselves, unless the run was
+// canceled.
 func (f *family) endDescendants(ctx context.Context, out io.Writer) error {
 	if ctx.Err() == nil {
 		f.awaitNone(leave, func() {})
@@ -106,8 +106,8 @@ func (f *family) endDescendants(ctx context.Context, out io.Writer) error {
 	return errors.New("tests left processes running")
 }
 
-// awaitNone does something about descendants until none is left, but not longer than the limit. It looks several
-// times, since a process that gets another parent meanwhile can be missed.
+// awaitNone calls do until no descendant is left or the time is over. It checks several times, because it can miss a
+// process that changes its parent during a check.
 func (f *family) awaitNone(limit time.Duration, do func()) {
 	late := time.Now().Add(limit)
 	for none := 0; none < 3 && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
@@ -120,23 +120,23 @@ func (f *family) awaitNone(limit time.Duration, do func()) {
 	}
 }
 
-// A processState is what /proc/PID/stat has of a process; see proc(5).
+// processState contains fields of /proc/PID/stat; see proc(5).
 type processState struct {
 	state  string
 	parent int
 }
 
-// allProcesses returns all processes of this machine by their number.
+// allProcesses returns all processes of this machine by process ID.
 func allProcesses() map[int]processState {
 	all := map[int]processState{}
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // it has ended
 		}
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a folder of digits
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // the name consists of digits
 		if len(fields) > 1 {
 			parent, _ := strconv.Atoi(fields[1])
 			all[pid] = processState{state: fields[0], parent: parent}
@@ -145,13 +145,13 @@ func allProcesses() map[int]processState {
 	return all
 }
 
-// runningDescendants returns the processes that descend from this one and run, each with its number and command line.
+// runningDescendants returns the command lines of the running descendants of this process, by process ID.
 func runningDescendants() map[int]string {
 	all, found := allProcesses(), map[int]string{}
 	for pid, p := range all {
 		for up := p.parent; up > 1; up = all[up].parent {
 			if up == os.Getpid() && p.state != "Z" {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty when it has ended
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has ended
 				text := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
 				found[pid] = fmt.Sprintf("%d %.300s", pid, text)
 				break

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Up to mostFlaky failures in one run may have nothing to do with each other or with the code. Up to mostKnown tests
-// may be known to be flaky, each for mostDays. In CI mostNew flaky tests in one run may be unknown.
+// Up to mostFlaky failures in one run may be unrelated to each other and to the code. Up to mostKnown tests may be
+// listed as flaky, each for mostDays. In CI, up to mostNew flaky tests of a run may be missing from the list.
 const mostFlaky, mostKnown, mostDays, mostNew = 5, 10, 30, 2
 
 //go:embed flaky.txt
 var flakyList string
 
-// known are the tests of flaky.txt, with the date on which each was first seen.
+// known contains the tests of flaky.txt, with the date on which each was first flaky.
 type known map[name]time.Time
 
-// readKnown reads lines "DATE PACKAGE TEST"; those that begin with # are comments.
+// readKnown reads lines "DATE PACKAGE TEST". Lines that begin with # are comments.
 func readKnown(list string) (known, error) {
 	all := known{}
 	for line := range strings.Lines(list) {
@@ -45,13 +45,13 @@ func readKnown(list string) (known, error) {
 	return all, nil
 }
 
-// mayBeFlaky reports whether nothing but a few tests has failed.
+// mayBeFlaky reports whether only a few tests have failed.
 func (r *result) mayBeFlaky() bool {
 	return len(r.wrecked) == 0 && len(r.failures) > 0 && len(r.failures) <= mostFlaky
 }
 
 // repeatFailed runs each failed test once more, with the flags of args, while every processor is busy: a test that
-// fails under load must not pass without it. The error is that of the first test that fails again.
+// fails under load must not pass without it. It returns the error of the first test that fails again.
 func (r *report) repeatFailed(ctx context.Context, first *result, args []string) error {
 	busy, rest := context.WithCancel(ctx)
 	defer rest()
@@ -73,8 +73,8 @@ func (r *report) repeatFailed(ctx context.Context, first *result, args []string)
 	return nil
 }
 
-// repeatArguments returns the arguments of go test that run only this test, and of its subtests only those that have
-// failed; the last of two equal flags counts.
+// repeatArguments returns arguments of go test that run only this test, and only its failed subtests. Of two equal
+// flags, go test uses the last.
 func (f failure) repeatArguments(args []string) []string {
 	var only []string
 	for _, arg := range args {
@@ -85,7 +85,8 @@ func (f failure) repeatArguments(args []string) []string {
 	return append(only, "-count=1", "-run="+f.runPattern(), f.pkg)
 }
 
-// runPattern matches the subtests that have failed, as deep as all of them are, as go test -run takes it.
+// runPattern returns a pattern for go test -run that matches the failed subtests, down to the depth of the least
+// nested.
 func (f failure) runPattern() string {
 	depth, levels := 1, [][]string{{regexp.QuoteMeta(f.test)}}
 	for i, leaf := range f.leaves {
@@ -110,8 +111,8 @@ func (f failure) runPattern() string {
 	return strings.Join(all, "/")
 }
 
-// forgiveFlaky counts the failures as flaky, prints them, and writes them down. The error names those that the list
-// does not excuse.
+// forgiveFlaky counts the failures as flaky, prints them, and logs them. The error names the tests that the list does
+// not excuse.
 func (r *report) forgiveFlaky(first *result, today time.Time) error {
 	first.failed, first.flaky = 0, first.failed
 	slices.SortFunc(first.failures, func(a, b failure) int {
@@ -121,7 +122,7 @@ func (r *report) forgiveFlaky(first *result, today time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // each line was written at once
+	defer log.Close() // each line has already been written
 	var unknown, inexcusable []string
 	for _, f := range first.failures {
 		fmt.Fprintf(r.out, "\nFLAKY: %s in %s failed, then passed. It needs repair. Its output was:\n%s", f.test, f.pkg,

@@ -1,21 +1,22 @@
-// Command report runs go test and prints the output of the tests that failed, go test's own line for every package,
-// every skipped test with its reason, and at the end the slowest tests and one line of numbers.
+// Command report runs go test. It prints the output of failed tests, go test's line for every package, every skipped
+// test with its reason, and at the end the slowest tests and a line of totals.
 //
 //	report -timeout=20m ./...
 //	report -short -timeout=20m ./...
 //	report -shard=1/4 -timeout=40m ./...
 //
-// Its arguments are those of go test: flags, each with its value behind an equals sign, and packages. -shard=I/N runs
-// the I-th of N parts, which take about the same time by seconds.txt.
+// Its arguments are arguments of go test: flags, each with its value behind an equals sign, and packages. -shard=I/N
+// runs the I-th of N parts, which take about the same time according to seconds.txt.
 //
-// Tests need real peers. A test that skips because its peer is missing proves nothing: where the environment variable
-// CI is "true", a skipped test is a failure. Tests that -short leaves to make test-all are counted apart.
+// Tests need real peers. A test that skips because its peer is missing proves nothing: if the environment variable CI
+// is "true", a skipped test is a failure. Tests that -short leaves to make test-all are counted separately.
 //
-// Up to five failed tests run a second time, next to busy loops. A test that passes then is flaky. The report writes it
-// to build/flakes.jsonl, and fails in CI if flaky.txt lacks more than two of them; see docs/decisions/0033-flaky.md.
+// Up to five failed tests run a second time, next to busy loops. A test that passes the second time is flaky. The
+// report writes it to build/flakes.jsonl, and fails in CI if flaky.txt lacks more than two of the flaky tests; see
+// docs/decisions/0033-flaky.md.
 //
-// Each result is written to build/test-times.jsonl as soon as it is known, so a run that is cut off still shows what
-// was slow. Processes that tests leave behind are ended and fail the run.
+// Each result is written to build/test-times.jsonl immediately, so an interrupted run still shows which tests were
+// slow. Processes that tests leave behind are ended and fail the run.
 package main
 
 import (
@@ -43,7 +44,7 @@ func main() {
 	}
 }
 
-// runReport runs the tests with nothing left behind: no process, no temporary file.
+// runReport runs the tests, and afterwards ends their processes and removes their temporary files.
 func runReport(ctx context.Context, out io.Writer, args []string, strict bool) (err error) {
 	batches, err := batchesOf(ctx, args)
 	if err != nil {
@@ -69,10 +70,10 @@ func runReport(ctx context.Context, out io.Writer, args []string, strict bool) (
 	return r.runAll(ctx, batches)
 }
 
-// A report is that of one or several runs of go test.
+// report runs go test one or several times.
 type report struct {
 	out    io.Writer
-	strict bool  // a skipped test and an unknown flaky one are failures
+	strict bool  // skipped tests and unlisted flaky tests are failures
 	known  known // flaky tests
 	family *family
 	env    []string // of go test
@@ -106,7 +107,7 @@ func (r *report) runAll(ctx context.Context, batches [][]string) error {
 	return verdictOf(r.counts, r.strict)
 }
 
-// runWithRepeats runs go test, and once more what may be flaky.
+// runWithRepeats runs go test, and repeats failed tests that may be flaky.
 func (r *report) runWithRepeats(ctx context.Context, args []string) error {
 	result, err := r.runGoTest(ctx, args)
 	var exit *exec.ExitError
@@ -127,7 +128,7 @@ func (r *report) runWithRepeats(ctx context.Context, args []string) error {
 	return err
 }
 
-// runGoTest runs go test once. There is no result when go test's output cannot be read.
+// runGoTest runs go test once. The result is nil if go test's output can't be read.
 func (r *report) runGoTest(ctx context.Context, args []string) (*result, error) {
 	test := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
@@ -144,7 +145,7 @@ func (r *report) runGoTest(ctx context.Context, args []string) (*result, error) 
 	if err != nil {
 		return nil, errors.Join(err, test.Wait())
 	}
-	defer times.Close() // each line was written at once
+	defer times.Close() // each line has already been written
 	result := newResult()
 	result.times = times
 	if err := result.readEvents(events, r.out); err != nil {
@@ -153,7 +154,7 @@ func (r *report) runGoTest(ctx context.Context, args []string) (*result, error) 
 	return result, test.Wait()
 }
 
-// verdictOf judges a go test that succeeded.
+// verdictOf returns the error of a run in which go test succeeded.
 func verdictOf(c counts, strict bool) error {
 	switch {
 	case c.passed == 0:
@@ -164,8 +165,8 @@ func verdictOf(c counts, strict bool) error {
 	return nil
 }
 
-// shortFolder makes a folder for temporary files. Its name is short because paths of unix sockets are; all users may
-// reach it because some tests give up their rights.
+// shortFolder creates a folder for temporary files. Its name is short because the paths of Unix sockets are limited.
+// All users may access it because some tests drop their privileges.
 func shortFolder(parent string) (string, error) {
 	for i := range 1000 {
 		dir := fmt.Sprintf("%s/v%d", strings.TrimSuffix(parent, "/"), i)

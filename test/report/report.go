@@ -11,25 +11,24 @@ import (
 	"vmop/test/tier"
 )
 
-// event is one line of go test -json; see "go doc test2json". The lines of
-// actions that begin with "build-" speak of a package that is being compiled and
-// have ImportPath in place of Package.
+// event is one line of go test -json; see "go doc test2json". Events with the prefix "build-" describe a package that
+// is being compiled, and have ImportPath instead of Package.
 type event struct {
 	Action  string
 	Package string
 	Test    string
 	Output  string
-	// Elapsed is how long it took, in seconds, without the time in which a parallel test waited for others.
+	// Elapsed is the duration in seconds, without the time in which a parallel test waited for others.
 	Elapsed float64
 }
 
-// counts are the numbers of tests, subtests included, by how they ended. A flaky test is one that failed, and then
-// passed. A test is left if make test-all runs it.
+// counts are the numbers of tests, including subtests, by result. A flaky test failed, and then passed. A left test
+// runs only in make test-all.
 type counts struct {
 	passed, failed, skipped, flaky, left int
 }
 
-// String is the closing line of a run.
+// String returns the closing line of a run.
 func (c counts) String() string {
 	text := fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
 	if c.flaky > 0 {
@@ -46,36 +45,35 @@ func (c *counts) addCounts(other counts) {
 	c.left += other.left
 }
 
-// result is that of one go test.
+// result is the result of one go test.
 type result struct {
 	counts
 	failures []failure
 	slow     []slowTest
-	times    io.Writer // of each test that has ended, as JSON
-	// wrecked are packages that failed other than by tests that ended: they do not
-	// compile, a test stopped the program, it ran out of time.
+	times    io.Writer // receives each finished test as JSON
+	// wrecked lists packages that failed for another reason than a failed test: a compile error, a stopped program, or
+	// a time-out.
 	wrecked []string
-	// unfinished are tests that had not ended when their program did. One of them may be why.
+	// unfinished lists tests that were running when their program ended. One of them may be the cause.
 	unfinished []name
 
 	outputs map[name]string // of tests and packages that have not ended
 	failing map[string]bool // packages with a failed test
-	orderly map[string]bool // packages whose program has itself reported the failure
+	orderly map[string]bool // packages with a program that reported the failure itself
 }
 
-// name is that of a test, or with an empty test that of a package.
+// name is the name of a test, or of a package if test is empty.
 type name struct{ pkg, test string }
 
-// failure is a test at the top level that failed, with its output and that of its
-// failed subtests.
+// failure is a top-level test that failed, with its output and the output of its failed subtests.
 type failure struct {
 	name
 	output string
-	// leaves are the subtests that failed without one of their own that did, by their whole names.
+	// leaves are the full names of the failed subtests without failed subtests.
 	leaves []string
 }
 
-// printSummary prints a line for each test that failed or did not end, since their output may be far above.
+// printSummary prints a line for each test that failed or did not end, because their output may be far above.
 func (r *result) printSummary(out io.Writer) {
 	for _, f := range r.failures {
 		fmt.Fprintf(out, "FAIL\t%s\t%s\n", f.pkg, f.test)
@@ -91,7 +89,7 @@ func newResult() *result {
 	}
 }
 
-// readEvents reads the events of one go test and writes the readable form.
+// readEvents reads the events of one go test and writes them in readable form.
 func (r *result) readEvents(events io.Reader, out io.Writer) error {
 	for lines := json.NewDecoder(events); ; {
 		var e event
@@ -169,8 +167,8 @@ func (r *result) recordFailure(key name, output string) {
 	}
 }
 
-// finishPackage prints go test's line for a package, after the output of tests that
-// never ended because the program stopped, by a panic or by running out of time.
+// finishPackage prints go test's line for a package, after the output of tests that did not end because of a panic or a
+// time-out.
 func (r *result) finishPackage(out io.Writer, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return

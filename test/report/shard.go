@@ -15,15 +15,16 @@ import (
 //go:embed seconds.txt
 var secondsList string
 
-// A unit is a package of tests, or one test of a package that is divided.
+// unit is a test package, or one test of a divided package.
 type unit struct {
 	pkg, test string
-	seconds   float64 // about how long it takes; the default for a new package is defaultSeconds
+	seconds   float64 // estimated time; defaultSeconds for a new package
 }
 
 const defaultSeconds = 3
 
-// unitCost is what a unit takes of the machine: two packages run at a time, and a test of a divided package runs alone.
+// unitCost returns the machine time of a unit: two packages run at the same time, but a test of a divided package runs
+// alone.
 func (u unit) unitCost() float64 {
 	if u.test != "" {
 		return 2 * u.seconds
@@ -31,8 +32,8 @@ func (u unit) unitCost() float64 {
 	return u.seconds
 }
 
-// batchesOf returns the arguments of each go test that args ask for: all of args without -shard, otherwise the packages
-// of the shard in one batch and each test of a divided package in a batch of its own.
+// batchesOf returns the arguments of each go test for args. Without -shard it returns args. Otherwise it returns a
+// batch with the packages of the shard, and a batch for each test of a divided package.
 func batchesOf(ctx context.Context, args []string) ([][]string, error) {
 	var shard string
 	var flags, packages []string
@@ -63,7 +64,7 @@ func batchesOf(ctx context.Context, args []string) ([][]string, error) {
 	return batchArguments(dealUnits(unitsOf(strings.Fields(string(list)), known), n)[i-1], flags), nil
 }
 
-// readShard reads "1/4".
+// readShard parses "1/4".
 func readShard(text string) (i, n int, err error) {
 	before, after, _ := strings.Cut(text, "/")
 	i, errI := strconv.Atoi(before)
@@ -74,7 +75,7 @@ func readShard(text string) (i, n int, err error) {
 	return i, n, nil
 }
 
-// readSeconds reads lines "SECONDS PACKAGE [TEST]"; those that begin with # are comments.
+// readSeconds reads lines "SECONDS PACKAGE [TEST]". Lines that begin with # are comments.
 func readSeconds(list string) (units []unit, err error) {
 	for lines := bufio.NewScanner(strings.NewReader(list)); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -97,7 +98,7 @@ func readSeconds(list string) (units []unit, err error) {
 	return units, nil
 }
 
-// unitsOf returns the units of packages, with the seconds that are known.
+// unitsOf returns the units of packages, with their known times.
 func unitsOf(packages []string, known []unit) (units []unit) {
 	for _, pkg := range packages {
 		before := len(units)
@@ -113,8 +114,8 @@ func unitsOf(packages []string, known []unit) (units []unit) {
 	return units
 }
 
-// dealUnits deals units to n shards so that they take about the same time: the most expensive unit first, each to the
-// shard that has the least.
+// dealUnits distributes units over n shards with about equal times: the most expensive first, each to the shard with
+// the lowest total.
 func dealUnits(units []unit, n int) [][]unit {
 	slices.SortStableFunc(units, func(a, b unit) int { return cmp.Compare(b.unitCost(), a.unitCost()) })
 	shards, sums := make([][]unit, n), make([]float64, n)

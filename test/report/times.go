@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A timing is a line of build/test-times.jsonl.
+// timing is a line of build/test-times.jsonl.
 type timing struct {
 	Package string  `json:"package"`
-	Test    string  `json:"test,omitempty"` // empty: of the whole package
+	Test    string  `json:"test,omitempty"` // empty for the whole package
 	Action  string  `json:"action"`         // pass, fail or skip
 	Seconds float64 `json:"seconds"`        // without the time in which a parallel test waited for others
 	Load    string  `json:"load"`           // the machine's load average of the last minute
 }
 
-// A flake is a line of build/flakes.jsonl.
+// flake is a line of build/flakes.jsonl.
 type flake struct {
 	Time    time.Time `json:"time"`
 	Package string    `json:"package"`
@@ -30,7 +30,7 @@ type flake struct {
 	Output  string    `json:"output"`
 }
 
-// openLog opens a file below build to which lines are added.
+// openLog opens a file below build for appending lines.
 func openLog(name string) (*os.File, error) {
 	if err := os.MkdirAll("build", 0o755); err != nil {
 		return nil, err
@@ -38,17 +38,17 @@ func openLog(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join("build", name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// writeLine adds a line. A full disk is no reason to fail: the test has ended as it has.
+// writeLine appends a line. It ignores errors such as a full disk, which don't change the result of the test.
 func writeLine(log io.Writer, line any) { _ = json.NewEncoder(log).Encode(line) }
 
-// loadAverage is the machine's load average of the last minute; "" if unknown.
+// loadAverage returns the machine's load average of the last minute, or "" if unknown.
 func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	one, _, _ := strings.Cut(string(text), " ")
 	return one
 }
 
-// recordTime records how long a test or a package took.
+// recordTime records the duration of a test or a package.
 func (r *result) recordTime(e event) {
 	writeLine(r.times, timing{e.Package, e.Test, e.Action, e.Elapsed, loadAverage()})
 	if e.Test != "" {
@@ -56,13 +56,13 @@ func (r *result) recordTime(e event) {
 	}
 }
 
-// A slowTest is a test or subtest with the seconds that it has taken.
+// slowTest is a test or subtest with its duration in seconds.
 type slowTest struct {
 	name
 	seconds float64
 }
 
-// printSlowest prints which tests have taken the longest, and at least slowSeconds.
+// printSlowest prints the slowest tests that took at least slowSeconds.
 func printSlowest(out io.Writer, tests []slowTest) {
 	const slowSeconds, most = 20, 60
 	tests = slices.DeleteFunc(tests, func(t slowTest) bool { return t.seconds < slowSeconds })

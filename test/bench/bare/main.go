@@ -1,12 +1,10 @@
-// Command bare does in Go what driver/bare.c and driver/mark.c of the benchmark
-// do in C, for machines without a C compiler:
+// Command bare is a Go version of the benchmark's driver/bare.c and driver/mark.c, for machines without a C compiler:
 //
 //	bare [-t SOCKET DIR PROGRAM ARG... --] QEMU ARG...
 //
-// starts QEMU, and swtpm with its listening socket, in the shortest way, prints
-// "cont" when the guest runs, and ends both when its own input ends. Under any other
-// name it is mark, and writes "mark" and the time of its start, CLOCK_MONOTONIC in
-// nanoseconds, as a line to its standard error.
+// It starts QEMU, and swtpm with its listening socket, in the shortest possible way. It prints "cont" when the guest
+// runs, and ends both when its standard input ends. Under any other name it acts as mark: it writes "mark" and the time
+// of its start (CLOCK_MONOTONIC, in nanoseconds) as a line to its standard error.
 package main
 
 import (
@@ -113,14 +111,13 @@ func startProcess(argv []string, dir string, three *os.File) (*os.Process, error
 	return os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: dir, Files: []*os.File{nil, os.Stdout, os.Stderr, three}})
 }
 
-// killProcess ends a process; an error means that it has ended.
+// killProcess kills a process. It ignores errors, which mean that the process has ended.
 func killProcess(p *os.Process) {
 	_ = p.Kill()
 	_, _ = p.Wait()
 }
 
-// awaitAnswers reads until both commands are answered; events and the greeting are
-// lines of other kinds.
+// awaitAnswers reads until QEMU has answered both commands. It skips events and the greeting.
 func awaitAnswers(monitor *os.File) error {
 	lines := bufio.NewScanner(monitor)
 	for answers := 0; answers < 2; {

@@ -1,9 +1,9 @@
-// Command clusterctl starts a Kubernetes on this machine for people, and ends it:
+// Command clusterctl starts and ends a Kubernetes on this machine for manual use:
 //
-//	clusterctl [-nodes N] up     prints what to set, and where images are put
-//	clusterctl load FILE...      puts container images into its nodes
+//	clusterctl [-nodes N] up     starts it, prints the variables to set and the folder for images
+//	clusterctl load FILE...      loads container images into its nodes
 //	clusterctl down              ends the cluster that up has started
-//	clusterctl build             only builds what a cluster is made of
+//	clusterctl build             only builds the programs of a cluster
 //	clusterctl guard FOLDER      ends a test's cluster when its input ends; see cluster.Guard
 package main
 
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// link is where down finds the cluster.
+// link is the symbolic link through which down finds the cluster.
 const link = "build/cluster"
 
 func runVerb(ctx context.Context, verbs []string, nodes int) error {
@@ -75,14 +75,14 @@ func startCluster(ctx context.Context, nodes int) error {
 	return nil
 }
 
-// newStepLog prints lines, each with the time since now.
+// newStepLog returns a function that prints lines with the time since this call.
 func newStepLog() func(string) {
 	begin := time.Now()
 	return func(line string) { fmt.Fprintf(os.Stderr, "%4.1f s  %s\n", time.Since(begin).Seconds(), line) }
 }
 
-// furnishCluster makes a cluster one for people: they reach it, and have volumes, and a
-// Linux to boot.
+// furnishCluster prepares a cluster for manual use: it makes the cluster reachable, and adds volumes and a bootable
+// Linux.
 func furnishCluster(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Expose(ctx); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Apply applies documents of YAML.
+// Apply applies YAML documents.
 func (n *Namespace) Apply(documents ...string) {
 	n.t.Helper()
 	for _, text := range documents {
@@ -28,13 +28,13 @@ func (n *Namespace) Apply(documents ...string) {
 	}
 }
 
-// TryApply applies documents of YAML as "kubectl apply --server-side --force-conflicts --validate=strict" does, in a
-// hundredth of its time.
+// TryApply applies YAML documents as "kubectl apply --server-side --force-conflicts --validate=strict" does, in a
+// hundredth of the time.
 func (n *Namespace) TryApply(documents string) error {
 	return n.Kubernetes.Apply(n.t.Context(), n.Config, n.Name, documents, metav1.PatchOptions{})
 }
 
-// TryApplyAs says what the API server would answer if a user applied documents. It changes nothing.
+// TryApplyAs returns the API server's answer to a user who applies documents. It is a dry run.
 func (n *Namespace) TryApplyAs(user, documents string) error {
 	config := rest.CopyConfig(n.Config)
 	config.Impersonate.UserName = user
@@ -42,8 +42,8 @@ func (n *Namespace) TryApplyAs(user, documents string) error {
 	return n.Kubernetes.Apply(n.t.Context(), config, n.Name, documents, dry)
 }
 
-// Apply applies documents one after the other, as who. Objects without a namespace get namespace, unless they are the
-// cluster's. The API server's errors are returned as they are.
+// Apply applies documents one after the other, with the credentials in who. Objects without a namespace get namespace,
+// unless they are cluster-wide. The API server's errors are returned unchanged.
 func (k *Kubernetes) Apply(ctx context.Context, who *rest.Config, namespace, documents string,
 	opts metav1.PatchOptions,
 ) error {
@@ -87,7 +87,7 @@ func (k *Kubernetes) Apply(ctx context.Context, who *rest.Config, namespace, doc
 	return nil
 }
 
-// restMapper returns what finds the resource of a kind.
+// restMapper returns the mapper from kinds to resources.
 func (k *Kubernetes) restMapper() (meta.RESTMapper, error) {
 	k.once.Do(func() {
 		var client *discovery.DiscoveryClient

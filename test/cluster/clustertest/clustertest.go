@@ -1,5 +1,5 @@
-// Package clustertest gives tests a real Kubernetes that knows VirtualMachines, and
-// a namespace to each of them.
+// Package clustertest provides tests with a real Kubernetes that supports VirtualMachines, and with a namespace for
+// each test.
 //
 //	var shared clustertest.Shared // by all tests of a package
 //
@@ -12,8 +12,7 @@
 //		n.Kubectl("get", "configmap", "a")
 //	}
 //
-// A cluster is started when the first test asks for it. Clients are made of
-// [Kubernetes.Config].
+// The first test that needs the cluster starts it. Create clients from [Kubernetes.Config].
 package clustertest
 
 import (
@@ -37,20 +36,21 @@ import (
 	"vmop/test/program"
 )
 
-// Kubernetes is a cluster that knows VirtualMachines, and holds runners to their own.
+// Kubernetes is a cluster with the definitions of VirtualMachines and the policy that restricts a runner to its own
+// objects.
 type Kubernetes struct {
 	*cluster.Cluster
-	// Config is for clients of who may do everything.
+	// Config is for clients with all permissions.
 	Config *rest.Config
-	// Deploy is the folder deploy of the project.
+	// Deploy is the project's folder deploy.
 	Deploy string
 
-	once   sync.Once // for what follows
+	once   sync.Once // for the following fields
 	mapper meta.RESTMapper
 	err    error
 }
 
-// Up starts one. It is taken down as any cluster.
+// Up starts a cluster. Take it down with Down.
 func Up(ctx context.Context, opts cluster.Options) (*Kubernetes, error) {
 	root, err := program.Root(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func Up(ctx context.Context, opts cluster.Options) (*Kubernetes, error) {
 	return k, nil
 }
 
-// defineShared makes what all namespaces share.
+// defineShared creates the objects that all namespaces share.
 func (k *Kubernetes) defineShared(ctx context.Context) (err error) {
 	if k.Config, err = Config(k.Cluster); err != nil {
 		return err
@@ -91,8 +91,7 @@ func (k *Kubernetes) defineShared(ctx context.Context) (err error) {
 	return k.AddSnapshotKinds(ctx)
 }
 
-// Config returns what clients need that may do everything in a cluster, as fast as
-// they can.
+// Config returns the configuration for clients with all permissions and without rate limits.
 func Config(c *cluster.Cluster) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
@@ -102,7 +101,7 @@ func Config(c *cluster.Cluster) (*rest.Config, error) {
 	return config, nil
 }
 
-// WriteKubeconfig writes a file for a user who has a token.
+// WriteKubeconfig writes a kubeconfig for a user with a token.
 func (k *Kubernetes) WriteKubeconfig(file, token string) error {
 	config, err := clientcmd.LoadFromFile(k.Kubeconfig)
 	if err != nil {
@@ -123,13 +122,11 @@ func New(t *testing.T, opts cluster.Options) *Kubernetes {
 	return k
 }
 
-// Shared is a cluster that the tests of a package share. The zero value has a control
-// plane, and no nodes.
+// Shared is a cluster that the tests of a package share. The zero value has a control plane without nodes.
 type Shared struct {
 	// Options of the cluster.
 	Options cluster.Options
-	// Prepare makes what the tests share in it, once. Its context is done when the
-	// cluster goes. Nil: nothing.
+	// Prepare creates the shared objects of the tests, once. Its context ends with the cluster. It may be nil.
 	Prepare func(context.Context, *Kubernetes) error
 
 	once sync.Once
@@ -138,7 +135,7 @@ type Shared struct {
 	down func() error
 }
 
-// Get returns the cluster, which the first call starts.
+// Get returns the cluster. The first call starts it.
 func (s *Shared) Get(t *testing.T) *Kubernetes {
 	t.Helper()
 	s.once.Do(func() {
@@ -163,8 +160,7 @@ func (s *Shared) Namespace(t *testing.T) *Namespace {
 	return s.Get(t).Namespace(t)
 }
 
-// Run runs tests, a *testing.M, and takes the cluster down that they had, if any. It
-// returns the exit code.
+// Run runs tests, a *testing.M, and takes down the cluster if one was started. It returns the exit code.
 func (s *Shared) Run(tests interface{ Run() int }) int {
 	code := tests.Run()
 	if s.down == nil {

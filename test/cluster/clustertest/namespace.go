@@ -15,7 +15,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// A Namespace is a test's own. It goes with the cluster.
+// Namespace is the namespace of one test. It ends with the cluster.
 type Namespace struct {
 	*Kubernetes
 	// Name of the namespace.
@@ -24,11 +24,11 @@ type Namespace struct {
 	t *testing.T
 }
 
-// Namespace makes a namespace for a test.
+// Namespace creates a namespace for a test.
 func (k *Kubernetes) Namespace(t *testing.T) *Namespace {
 	t.Helper()
 	n := &Namespace{Kubernetes: k, Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 36), t: t}
-	core, err := typedcorev1.NewForConfig(k.Config) // sooner than kubectl is started
+	core, err := typedcorev1.NewForConfig(k.Config) // faster than starting kubectl
 	require.NoError(t, err)
 	_, err = core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}},
 		metav1.CreateOptions{})
@@ -36,7 +36,7 @@ func (k *Kubernetes) Namespace(t *testing.T) *Namespace {
 	return n
 }
 
-// Kubectl runs kubectl in the namespace, and returns what it prints.
+// Kubectl runs kubectl in the namespace and returns its output.
 func (n *Namespace) Kubectl(args ...string) string {
 	n.t.Helper()
 	out, err := n.Cluster.Kubectl(n.t.Context(), append([]string{"--namespace", n.Name}, args...)...)
@@ -44,10 +44,10 @@ func (n *Namespace) Kubectl(args ...string) string {
 	return out
 }
 
-// ApplyDeploy applies deploy/ to a namespace as users do: by a kustomization, which
-// may say more, and is written into dir.
+// ApplyDeploy applies deploy/ to a namespace as users do: with a kustomization, which it writes into dir. more is added
+// to the kustomization.
 func (k *Kubernetes) ApplyDeploy(ctx context.Context, namespace, dir, more string) error {
-	base, err := filepath.Rel(dir, k.Deploy) // kustomize takes no others
+	base, err := filepath.Rel(dir, k.Deploy) // kustomize accepts only relative paths
 	if err != nil {
 		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
 	}
@@ -60,8 +60,8 @@ func (k *Kubernetes) ApplyDeploy(ctx context.Context, namespace, dir, more strin
 	return err
 }
 
-// ownBinding names the binding of what is the whole cluster's after the namespace, as
-// deploy/manager says for clusters with several managers.
+// ownBinding returns a patch that includes the namespace in the names of cluster-wide bindings, as deploy/manager
+// documents for clusters with several managers.
 func ownBinding(namespace string) string {
 	return fmt.Sprintf(`patches:
 - target: {kind: ClusterRoleBinding, name: vm-operator-cluster}

@@ -1,5 +1,5 @@
-// Command sshd is an SSH server for guests of tests: it lets everybody in, as the user that runs
-// it, and runs commands and shells without a terminal. It serves files to scp and sftp.
+// Command sshd is an SSH server for test guests. It accepts every login as its own user, and runs commands and shells
+// without a terminal. It supports scp and sftp.
 package main
 
 import (
@@ -23,9 +23,9 @@ func main() {
 	}
 }
 
-// serveSSH serves clients at an address, until there is an error.
+// serveSSH serves clients at an address until an error occurs.
 func serveSSH(address string) error {
-	// The same after each start: the guests have no disk to keep it on.
+	// Use the same key after each start: the guests have no disk to store it on.
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	key, err := ssh.NewSignerFromSigner(private)
 	if err != nil {
@@ -65,7 +65,7 @@ func attendClient(conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// runSession runs what a client requests.
+// runSession handles a client's requests.
 func runSession(channel ssh.Channel, requests <-chan *ssh.Request) {
 	for r := range requests {
 		args := []string{}
@@ -124,7 +124,7 @@ func runShell(channel ssh.Channel, args []string) {
 	sendExitCode(channel, code)
 }
 
-// sendExitCode tells a client the exit code of what it has run.
+// sendExitCode reports the exit code of a command to the client.
 func sendExitCode(channel ssh.Channel, code uint32) {
 	_, _ = channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, code))
 }

@@ -1,8 +1,8 @@
-// Command tinyguest makes the tiny guest of vmop/test/guest:
+// Command tinyguest builds the tiny guest of vmop/test/guest:
 //
 //	go run ./test/guest/tinyguest -o build/guest
 //
-// writes build/guest/vmlinuz and build/guest/initrd.gz.
+// It writes build/guest/vmlinuz and build/guest/initrd.gz.
 package main
 
 import (
