@@ -12,17 +12,16 @@ import (
 	"strings"
 )
 
-// audit is the API server's log of what the manager has asked for. It is written
-// before the answer is given.
+// audit is the API server's log of the manager's requests. The API server writes an entry before it answers.
 type audit struct {
 	path string
-	read int64 // how far it was read
+	read int64 // offset up to which it has been read
 }
 
-// calls count what was asked for: "patch statefulsets", "watch pods".
+// calls counts requests by name: "patch statefulsets", "watch pods".
 type calls map[string]int
 
-// entry is what is of use of an audit event
+// entry contains the used fields of an audit event
 // (https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/).
 type entry struct {
 	Verb      string
@@ -30,13 +29,13 @@ type entry struct {
 	URI       string `json:"requestURI"`
 }
 
-// drainCalls returns the calls since it was called last.
+// drainCalls returns the calls since the previous drainCalls.
 func (a *audit) drainCalls() (calls, error) {
 	file, err := os.Open(a.path)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	if _, err := file.Seek(a.read, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)
 	}
@@ -44,7 +43,7 @@ func (a *audit) drainCalls() (calls, error) {
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return found, nil // half a line is read next time
+			return found, nil // an incomplete line is read next time
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
@@ -58,7 +57,7 @@ func (a *audit) drainCalls() (calls, error) {
 	}
 }
 
-// callName says what was asked for; of what is no resource its path.
+// callName returns the name of a call. Without a resource, the name is the path.
 func (e entry) callName() string {
 	what := e.ObjectRef.Resource
 	if e.ObjectRef.Subresource != "" {
@@ -70,16 +69,16 @@ func (e entry) callName() string {
 	return e.Verb + " " + what
 }
 
-// countWrites and reads are how many of the calls change something, and how many ask for
-// objects. Watches, which are there all the time, are neither; renewals are the
-// leader's word, every two seconds, that it is there.
+// countWrites returns the number of calls that change something, and countReads the number of calls that read objects.
+// Neither includes watches, which are always open. countRenewals returns the number of the leader's lease renewals, one
+// every two seconds.
 func (c calls) countWrites() int {
 	return c.countVerbs("create", "update", "patch", "delete", "deletecollection")
 }
 func (c calls) countReads() int    { return c.countVerbs("get", "list") }
 func (c calls) countRenewals() int { return c["update leases"] }
 
-// addCalls adds other calls.
+// addCalls adds the counts of others.
 func (c calls) addCalls(others calls) {
 	for name, n := range others {
 		c[name] += n

@@ -17,16 +17,16 @@ import (
 	"vmop/test/wait"
 )
 
-// crowd are the VMs, as a user sees them.
+// crowd contains the VMs as a user sees them.
 type crowd struct {
 	vms  dynamic.ResourceInterface
 	stop func()
-	// classed VMs that are created have a class, and an address of the manager's ranges.
+	// classed determines whether new VMs have a class and an address from the manager's ranges.
 	classed bool
 
 	mu      sync.Mutex
-	up      map[string]time.Time // those that run, since their guests have booted
-	made    int                  // how many were created
+	up      map[string]time.Time // VMs with a booted guest
+	made    int                  // number of created VMs
 	changed chan struct{}        // closed when up changes
 }
 
@@ -44,7 +44,7 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 			},
 		},
 		ObjectType: &unstructured.Unstructured{},
-		Transform: func(object any) (any, error) { // what it is, is noted; its name is enough
+		Transform: func(object any) (any, error) { // the state is recorded, and only the name is kept
 			if vm, ok := object.(*unstructured.Unstructured); ok {
 				c.recordVM(vm)
 				small := &unstructured.Unstructured{}
@@ -66,7 +66,7 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 	return c
 }
 
-// recordVM keeps the state of a VM.
+// recordVM stores the state of a VM.
 func (c *crowd) recordVM(vm *unstructured.Unstructured) {
 	phase, _, _ := unstructured.NestedString(vm.Object, "status", "phase")
 	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
@@ -94,7 +94,7 @@ func isTrue(conditions []any, kind string) bool {
 	return false
 }
 
-// awaitRunning waits until all VMs that were created run.
+// awaitRunning waits until all created VMs run.
 func (c *crowd) awaitRunning(ctx context.Context) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
@@ -113,10 +113,10 @@ func (c *crowd) awaitRunning(ctx context.Context) error {
 	}
 }
 
-// creators are how many users create VMs at once.
+// creators is the number of users that create VMs at the same time.
 const creators = 8
 
-// growTo creates VMs until there are so many.
+// growTo creates VMs until their number is n.
 func (c *crowd) growTo(ctx context.Context, n int) error {
 	numbers, errs := make(chan int), make(chan error, creators)
 	ctx, cancel := context.WithCancel(ctx)
@@ -154,8 +154,7 @@ func (c *crowd) growTo(ctx context.Context, n int) error {
 
 func vmName(number int) string { return fmt.Sprintf("vm-%05d", number) }
 
-// newVM is a VM as people have them: a disk of its own, a CD, a display, data for
-// cloud-init.
+// newVM returns a typical VM: its own disk, a CD, a display, data for cloud-init.
 func (c *crowd) newVM(number int) *unstructured.Unstructured {
 	vm := newVM(number)
 	if c.classed {
@@ -166,7 +165,7 @@ func (c *crowd) newVM(number int) *unstructured.Unstructured {
 	return vm
 }
 
-// newVM returns one without class and address.
+// newVM returns a VM without class and address.
 func newVM(number int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",

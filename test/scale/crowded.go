@@ -12,37 +12,36 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// How many VMs are created at once, and by how many users.
+// The number of VMs created at the same time, and the number of users that create them.
 const (
 	newcomers = 1000
 	importers = 4
 )
 
-// crowded is how long the change of a VM that is running takes to reach its pod while
-// many others are created as fast as the API server takes them. In seconds.
+// crowded measures how long the change of a running VM takes to reach its pod while users create many others at the
+// highest rate that the API server allows. Times are in seconds.
 type crowded struct {
-	VMs     int     `json:"vms"`     // that were created
-	Created float64 `json:"created"` // until the last of them was
-	Settled float64 `json:"settled"` // until the manager had done everything for all
-	Changes int     `json:"changes"` // of VMs that were running
-	Changed float64 `json:"changed"` // half of them had arrived by then
+	VMs     int     `json:"vms"`     // created VMs
+	Created float64 `json:"created"` // until the last was created
+	Settled float64 `json:"settled"` // until the manager had finished all work
+	Changes int     `json:"changes"` // of running VMs
+	Changed float64 `json:"changed"` // median time until a change arrived
 	P99     float64 `json:"p99"`
 	Most    float64 `json:"most"`
-	// Answered is how long the API server took to answer the user who changed a VM.
+	// Answered is the API server's median response time to a user who changed a VM.
 	Answered     float64 `json:"answered"`
 	AnsweredP99  float64 `json:"answeredP99"`
 	AnsweredMost float64 `json:"answeredMost"`
-	// Reconciled is how long the manager took for a VM, new ones included.
+	// Reconciled is the manager's median time for reconciling a VM, including new VMs.
 	Reconciled    float64 `json:"reconciled"`
 	ReconciledP99 float64 `json:"reconciledP99"`
-	// Processor is what the manager has computed until all was settled, Servers what API
-	// server, etcd and controllers have.
+	// Processor is the manager's CPU time until the end of all work, Servers the CPU time of API server, etcd and
+	// controllers.
 	Processor float64 `json:"processor"`
 	Servers   float64 `json:"servers"`
 }
 
-// measureCrowd creates VMs, and changes those that are running meanwhile: their labels, which
-// the manager copies to their pods.
+// measureCrowd creates VMs. At the same time it changes labels of running VMs, which the manager copies to their pods.
 func (w *world) measureCrowd(ctx context.Context) (crowded, error) {
 	c := crowded{VMs: newcomers}
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,7 +100,7 @@ func (w *world) measureCrowd(ctx context.Context) (crowded, error) {
 	return c, err
 }
 
-// accountFor sets what the time was spent on.
+// accountFor sets the times and CPU times of the servers and the manager.
 func (c *crowded) accountFor(before, after metrics, answered []float64) {
 	c.Answered, c.AnsweredP99 = quantileAt(answered, 0.5), quantileAt(answered, 0.99)
 	c.AnsweredMost = quantileAt(answered, 1)
@@ -110,10 +109,10 @@ func (c *crowded) accountFor(before, after metrics, answered []float64) {
 	c.Processor = after.sumOf(processor) - before.sumOf(processor)
 }
 
-// arrivalTimes returns how long changes of VMs, in turn, took to reach their pods, in seconds. A
-// pod that has a later change of its VM has the earlier ones.
+// arrivalTimes returns the seconds that changes of VMs took to reach their pods. A pod with a later change of its VM
+// contains the earlier changes.
 func arrivalTimes(changed []time.Time, vms int, seen map[string]time.Time) (took []float64, err error) {
-	next := map[int]time.Time{} // by VM, when it had a change at the latest
+	next := map[int]time.Time{} // by VM, the earliest known arrival of its next change
 	for i := len(changed) - 1; i >= 0; i-- {
 		at, is := seen[fmt.Sprint(i)]
 		if last, had := next[i%vms]; had && (!is || last.Before(at)) {
@@ -139,12 +138,12 @@ func (w *world) inviteVMs(ctx context.Context) error {
 			var err error
 			for i := range numbers {
 				if err != nil {
-					continue // what was begun is read to its end
+					continue // drain the channel after an error
 				}
 				vm := newVM(i)
 				vm.SetName(newcomerName(i))
 				vm.SetLabels(map[string]string{objects.LabelComponent: "newcomer"})
-				_ = unstructured.SetNestedField(vm.Object, "Stopped", "spec", "vm", "state") // it is there
+				_ = unstructured.SetNestedField(vm.Object, "Stopped", "spec", "vm", "state") // the field exists
 				_, err = w.vms.Create(ctx, vm, metav1.CreateOptions{})
 			}
 			errs <- err
@@ -165,8 +164,7 @@ func (w *world) inviteVMs(ctx context.Context) error {
 
 func newcomerName(number int) string { return fmt.Sprintf("new-%05d", number) }
 
-// awaitSeen waits until the manager has given all new VMs a status. It asks seldom: the list is
-// long.
+// awaitSeen waits until the manager has written a status for all new VMs. It polls rarely, because the list is long.
 func (w *world) awaitSeen(ctx context.Context) error {
 	for {
 		list, err := w.vms.List(ctx, metav1.ListOptions{LabelSelector: objects.LabelComponent + "=newcomer"})

@@ -25,11 +25,10 @@ import (
 // nodeName is the node on which all pods run.
 const nodeName = "everywhere"
 
-// hands are how many pods the kubelet looks after at once.
+// hands is the number of pods that the kubelet handles at the same time.
 const hands = 8
 
-// kubelet plays what would need machines: the scheduler's choice, the kubelet, and
-// the runner in each pod.
+// kubelet simulates the scheduler, the kubelet, and the runner in each pod.
 type kubelet struct {
 	pods  clientcore.PodInterface
 	vms   dynamic.ResourceInterface
@@ -37,13 +36,13 @@ type kubelet struct {
 	queue workqueue.TypedRateLimitingInterface[string]
 	stop  func()
 
-	told   times        // when pods got new configurations
-	labels times        // when pods got new values of crowdedLabel
-	spoken atomic.Int64 // what runners have written
+	told   times        // when pods received new configurations
+	labels times        // when pods received new values of crowdedLabel
+	spoken atomic.Int64 // number of status updates of runners
 	failed atomic.Value // the last error, as a string
 }
 
-// startKubelet starts it; it runs until stop is called.
+// startKubelet starts the kubelet, which runs until stop is called.
 func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic.ResourceInterface) *kubelet {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k := &kubelet{pods: pods, vms: vms}
@@ -96,7 +95,7 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 	return k
 }
 
-// workOnce looks after one pod.
+// workOnce handles one pod.
 func (k *kubelet) workOnce(ctx context.Context) bool {
 	key, over := k.queue.Get()
 	if over {
@@ -116,8 +115,7 @@ func (k *kubelet) workOnce(ctx context.Context) bool {
 	return true
 }
 
-// advancePod takes a pod one step further; the watch event of that write leads to the
-// next one.
+// advancePod moves a pod to its next state. The watch event of that write leads to the next step.
 func (k *kubelet) advancePod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -148,8 +146,7 @@ func (k *kubelet) advancePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// setPhase writes a pod's status as a kubelet does: first that its container is being
-// made, then that it runs.
+// setPhase writes a pod's status as a kubelet does: first that its container is being created, then that it runs.
 func (k *kubelet) setPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) error {
 	now := metav1.Now()
 	running := phase == corev1.PodRunning
@@ -181,7 +178,7 @@ func (k *kubelet) setPhase(ctx context.Context, pod *corev1.Pod, phase corev1.Po
 	return err
 }
 
-// reportState tells the VM's status as its runner does.
+// reportState writes the VM's status as its runner does.
 func (k *kubelet) reportState(ctx context.Context, pod *corev1.Pod, state string) error {
 	k.spoken.Add(1)
 	name := pod.Labels[objects.LabelInstance]

@@ -62,7 +62,7 @@ func runScale(ctx context.Context, args []string, out io.Writer) (err error) {
 	return measure.WriteJSON(*jsonFile, r)
 }
 
-// parseSizes reads growing numbers.
+// parseSizes parses a list of increasing numbers.
 func parseSizes(list string) ([]int, error) {
 	var numbers []int
 	for word := range strings.SplitSeq(list, ",") {

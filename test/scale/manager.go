@@ -17,16 +17,16 @@ import (
 	"vmop/test/wait"
 )
 
-// tick is how often what makes no event is looked at.
+// tick is the polling interval for changes without events.
 const tick = 50 * time.Millisecond
 
-// Where the manager answers, in the cluster's network.
+// The manager's addresses in the cluster's network.
 const (
 	healthAddress  = "127.0.0.1:8081"
 	metricsAddress = "127.0.0.1:8080"
 )
 
-// manager is a process of the program that is measured.
+// manager is a process of the measured program.
 type manager struct {
 	cmd    *exec.Cmd
 	log    string // file
@@ -36,8 +36,8 @@ type manager struct {
 	client *http.Client
 }
 
-// startManager starts the manager, and waits until it works: until it has looked at
-// a VM, if there are some. That is when all its caches are filled.
+// startManager starts the manager, and waits until it has filled its caches. If VMs exist, it waits until the manager
+// has reconciled one.
 func (w *world) startManager(ctx context.Context, vms int) error {
 	config, kubeconfig, err := w.managerConfig(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *world) startManager(ctx context.Context, vms int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // the process has it
+	defer func() { _ = out.Close() }() // the process has inherited it
 	m.cmd.Stdout, m.cmd.Stderr = out, out
 	m.began = time.Now()
 	if err := m.cmd.Start(); err != nil {
@@ -74,12 +74,12 @@ func (w *world) startManager(ctx context.Context, vms int) error {
 	})
 }
 
-// httpClient returns a client inside of the cluster's network.
+// httpClient returns an HTTP client in the cluster's network.
 func (w *world) httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: w.Dial, DisableKeepAlives: true}, Timeout: time.Minute}
 }
 
-// stopManager asks the manager to end, and waits.
+// stopManager sends SIGTERM to the manager, and waits.
 func (m *manager) stopManager() error {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
@@ -95,7 +95,7 @@ func (m *manager) stopManager() error {
 	return nil
 }
 
-// lastWords are the end of its log.
+// lastWords returns the end of its log.
 func (m *manager) lastWords() string {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
@@ -104,7 +104,7 @@ func (m *manager) lastWords() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// getText returns what the manager answers.
+// getText returns the manager's response to a GET request.
 func (m *manager) getText(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *manager) getText(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // it was read completely
 	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s: %s", url, response.Status, text)
@@ -122,7 +122,7 @@ func (m *manager) getText(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// readMetrics returns what the manager counts.
+// readMetrics returns the manager's metrics.
 func (m *manager) readMetrics(ctx context.Context) (metrics, error) {
 	text, err := m.getText(ctx, "http://"+metricsAddress+"/metrics")
 	if err != nil {
@@ -146,7 +146,7 @@ func (m *manager) residentBytes() (int, error) {
 	return 0, errors.New("the manager's memory: the kernel doesn't say Rss")
 }
 
-// repeatUntil repeats something until there is no error, or the manager has ended.
+// repeatUntil repeats try until it succeeds or the manager ends.
 func (m *manager) repeatUntil(ctx context.Context, what string, try func() error) error {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// quietTime is how long the manager writes nothing when all is done.
+// quietTime is the time without the manager's writes that marks the end of its work.
 const quietTime = 5 * time.Second
 
-// plan says what is measured.
+// plan describes what to measure.
 type plan struct {
-	sizes  []int         // numbers of VMs, growing
-	settle time.Duration // until memory is what it stays
-	idle   time.Duration // that nothing happens
+	sizes  []int         // numbers of VMs, increasing
+	settle time.Duration // until memory use is stable
+	idle   time.Duration // duration of the idle measurement
 }
 
-// measureGrowth starts the manager and adds VMs, measuring at each number.
+// measureGrowth starts the manager and adds VMs, and measures at each number of VMs.
 func (w *world) measureGrowth(ctx context.Context, r *report, p plan) error {
 	w.log("measuring the manager without VMs")
 	if err := w.startManager(ctx, 0); err != nil {
@@ -75,7 +75,7 @@ func (w *world) measureRound(ctx context.Context, n int, settle time.Duration) (
 	return r, err
 }
 
-// createVMs adds VMs and measures what it takes until all have booted.
+// createVMs adds VMs and measures until all have booted.
 func (w *world) createVMs(ctx context.Context, r *round) error {
 	w.crowd.mu.Lock()
 	r.Added = r.VMs - w.crowd.made
@@ -109,17 +109,16 @@ func (w *world) createVMs(ctx context.Context, r *round) error {
 	return nil
 }
 
-// serversTime returns the seconds that the programs of the control plane have
-// computed: a bound for how fast VMs can be made on a machine.
+// serversTime returns the CPU time of the control plane in seconds. It limits the rate of creating VMs on a machine.
 func (w *world) serversTime() float64 {
-	const ticks = 100 // in a second, for all programs (USER_HZ)
+	const ticks = 100 // per second, for all programs (USER_HZ)
 	sum := 0.0
 	for _, id := range w.Processes {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
 		if err != nil {
 			continue // it has ended
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // behind the program's name; see proc(5)
+		_, rest, _ := strings.Cut(string(text), ") ") // after the program's name; see proc(5)
 		fields := strings.Fields(rest)
 		for _, i := range []int{11, 12} { // utime, stime
 			n, err := strconv.Atoi(fields[i])
@@ -133,11 +132,11 @@ func (w *world) serversTime() float64 {
 
 // Metrics of the manager.
 const (
-	processor  = "process_cpu_seconds_total" // what it has computed
+	processor  = "process_cpu_seconds_total" // CPU time
 	reconciled = "controller_runtime_reconcile_time_seconds"
 )
 
-// measureRestart measures a manager that starts where VMs are.
+// measureRestart measures a manager that starts with existing VMs.
 func (w *world) measureRestart(ctx context.Context, r *round) error {
 	if err := w.manager.stopManager(); err != nil {
 		return err
@@ -174,8 +173,8 @@ func (w *world) measureRestart(ctx context.Context, r *round) error {
 	return err
 }
 
-// awaitQuiet waits until the manager has written nothing for a time, and returns what it
-// has asked for since the audit log was read last.
+// awaitQuiet waits until the manager has written nothing for a time, and returns its calls since the audit log was last
+// read.
 func (w *world) awaitQuiet(ctx context.Context, calm time.Duration) (calls, error) {
 	all := calls{}
 	last := time.Now()
@@ -196,7 +195,7 @@ func (w *world) awaitQuiet(ctx context.Context, calm time.Duration) (calls, erro
 	return all, err
 }
 
-// measureIdle lets nothing happen for a time.
+// measureIdle measures a time without changes.
 func (w *world) measureIdle(ctx context.Context, lasts time.Duration) (asked calls, processorTime float64, err error) {
 	before, err := w.manager.readMetrics(ctx)
 	if err != nil {
@@ -218,7 +217,7 @@ func (w *world) measureIdle(ctx context.Context, lasts time.Duration) (asked cal
 	return asked, after.sumOf(processor) - before.sumOf(processor), err
 }
 
-// settledMemory returns the manager's memory when it has given back what it doesn't need.
+// settledMemory returns the manager's memory after it has freed unused memory.
 func (w *world) settledMemory(ctx context.Context, settle time.Duration) (bytes int, err error) {
 	select {
 	case <-time.After(settle):
@@ -230,8 +229,7 @@ func (w *world) settledMemory(ctx context.Context, settle time.Duration) (bytes 
 	return w.manager.residentBytes()
 }
 
-// fitLine fits a line through points by least squares, and says how well: 1 is
-// perfect.
+// fitLine fits a line to points by least squares. fit is the coefficient of determination; 1 is perfect.
 func fitLine(x, y []float64) (slope, fit float64) {
 	n := float64(len(x))
 	var sx, sy, sxx, sxy, syy float64

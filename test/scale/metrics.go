@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// metrics are what a program counts, by name with labels, as it says them
+// metrics contains a program's metrics by name with labels, as exported
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
 type metrics map[string]float64
 
@@ -32,8 +32,7 @@ func parseMetrics(text string) (metrics, error) {
 	return all, nil
 }
 
-// sumOf returns the sum of the metrics of a name that have all the labels,
-// NAME="VALUE".
+// sumOf returns the sum of the metrics with a name and all labels, NAME="VALUE".
 func (m metrics) sumOf(name string, labels ...string) float64 {
 	sum := 0.0
 	for key, value := range m {
@@ -49,8 +48,8 @@ func isOf(key, name string, labels []string) bool {
 	return base == name && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) })
 }
 
-// quantileOf returns the value below which a part of what a histogram has counted
-// since before lies, interpolated inside of a bucket; 0 if there was nothing.
+// quantileOf returns a quantile of a histogram's values since before, interpolated within a bucket, or 0 without
+// values.
 func (m metrics) quantileOf(part float64, before metrics, name string, labels ...string) float64 {
 	type bucket struct{ limit, count float64 }
 	var buckets []bucket

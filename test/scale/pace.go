@@ -15,33 +15,33 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// How often something happens in the measurement of single VMs, and how many times.
+// The interval and number of repetitions when measuring single VMs.
 const (
 	pace  = 200 * time.Millisecond
 	steps = 100
 )
 
-// single is how long something takes with a VM while there are many, at a pace that
-// leaves API server and manager time. In seconds.
+// single contains the times for actions on single VMs while there are many VMs, at a rate that does not overload the
+// API server and the manager. Times are in seconds.
 type single struct {
-	VMs int `json:"vms"` // that there are
-	// Reconciled and ReconciledP99 are the manager's looks at a VM, with all that is
-	// asked of the API server.
+	VMs int `json:"vms"` // existing VMs
+	// Reconciled and ReconciledP99 are the manager's times for reconciling a VM, including all requests to the API
+	// server.
 	Reconciled    float64 `json:"reconciled"`
 	ReconciledP99 float64 `json:"reconciledP99"`
 	// Booted is the time from the creation of a VM until its guest has booted.
 	Booted    float64 `json:"booted"`
 	BootedP99 float64 `json:"bootedP99"`
-	// Edited is the time from a change of a VM that runs until its pod has the
-	// annotation with which the kubelet delivers the new configuration.
+	// Edited is the time from a change of a running VM until its pod has the annotation with which the kubelet delivers
+	// the new configuration.
 	Edited    float64 `json:"edited"`
 	EditedP99 float64 `json:"editedP99"`
-	// Operated is the time from the creation of an operation, a reset, until the pod has it.
+	// Operated is the time from the creation of a reset operation until the pod receives it.
 	Operated    float64 `json:"operated"`
 	OperatedP95 float64 `json:"operatedP95"`
 }
 
-// measureSingle creates VMs and changes them, one by one.
+// measureSingle creates VMs and changes them, one at a time.
 func (w *world) measureSingle(ctx context.Context) (single, error) {
 	var s single
 	before, err := w.manager.readMetrics(ctx)
@@ -82,8 +82,7 @@ func (w *world) measureSingle(ctx context.Context) (single, error) {
 	return s, nil
 }
 
-// createPaced creates VMs and returns how long each took to boot, and the number of
-// the first.
+// createPaced creates VMs. It returns the boot time of each, and the number of the first.
 func (w *world) createPaced(ctx context.Context) (took []float64, first int, err error) {
 	w.crowd.mu.Lock()
 	first = w.crowd.made
@@ -116,7 +115,7 @@ func resetOf(vm string) *unstructured.Unstructured {
 	}}
 }
 
-// changePaced changes VMs and returns how long it took until their pods had that.
+// changePaced changes VMs and returns the times until their pods received the changes.
 func (w *world) changePaced(ctx context.Context, first int, change func(name string) error) ([]float64, error) {
 	w.kubelet.told.beginTimes()
 	changed := map[string]time.Time{}
@@ -142,7 +141,7 @@ func (w *world) changePaced(ctx context.Context, first int, change func(name str
 	return took, err
 }
 
-// repeatPaced does something again and again.
+// repeatPaced calls do at regular intervals.
 func repeatPaced(ctx context.Context, do func(i int) error) error {
 	ticks := time.NewTicker(pace)
 	defer ticks.Stop()
@@ -159,7 +158,7 @@ func repeatPaced(ctx context.Context, do func(i int) error) error {
 	return nil
 }
 
-// times are when something was first seen, by name.
+// times records when something was first seen, by name.
 type times struct {
 	mu   sync.Mutex
 	seen map[string]time.Time
@@ -185,7 +184,7 @@ func (t *times) allTimes() map[string]time.Time {
 	return maps.Clone(t.seen)
 }
 
-// quantileAt returns the value that a part of the values does not exceed.
+// quantileAt returns a quantile of values.
 func quantileAt(values []float64, part float64) float64 {
 	if len(values) == 0 {
 		return 0

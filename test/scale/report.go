@@ -9,53 +9,47 @@ import (
 	"vmop/test/measure"
 )
 
-// A report is all that one run has found.
+// report contains the results of one run.
 type report struct {
 	Date       string  `json:"date"`
 	LoadBefore string  `json:"loadBefore"`
 	LoadAfter  string  `json:"loadAfter"`
-	Rounds     []round `json:"rounds"` // the first without VMs
+	Rounds     []round `json:"rounds"` // the first is without VMs
 	Single     single  `json:"single"`
 	Idle       quiet   `json:"idle"`
 	Crowded    crowded `json:"crowded"`
 }
 
-// A round is what was found at a number of VMs. Times are in seconds, memory is
-// resident and in bytes.
+// round contains the results for one number of VMs. Times are in seconds, memory is resident and in bytes.
 type round struct {
 	VMs   int `json:"vms"`
 	Added int `json:"added"`
-	// Created is the time until the last of the added VMs was created, Running until
-	// the last had booted.
+	// Created is the time until the last of the added VMs was created, Running until the last had booted.
 	Created float64 `json:"created"`
 	Running float64 `json:"running"`
-	// Calls are what the manager has asked for since, until it was quiet.
+	// Calls are the manager's requests until it was quiet.
 	Calls calls `json:"calls"`
-	// Reconciled counts the looks at a VM; half of them took no longer than Median,
-	// 99 of 100 no longer than P99.
+	// Reconciled is the number of reconciliations of VMs. Median and P99 are quantiles of their duration.
 	Reconciled float64 `json:"reconciled"`
 	Median     float64 `json:"median"`
 	P99        float64 `json:"p99"`
-	// Processor is what the manager has computed, Servers what API server, etcd and
-	// controllers have.
+	// Processor is the manager's CPU time, Servers the CPU time of API server, etcd and controllers.
 	Processor float64 `json:"processor"`
 	Servers   float64 `json:"servers"`
-	// Memory of the manager that has created it all.
+	// Memory is the memory of the manager that has created all VMs.
 	Memory int `json:"memory"`
-	// Synced is the time until the caches of a manager that was started again were
-	// filled, Looked until it had looked at all VMs; AfterRestart is what it asked
-	// for, Restarted its memory.
+	// Synced is the time until a restarted manager has filled its caches, Looked until it has reconciled all VMs.
+	// AfterRestart contains its requests, Restarted its memory.
 	Synced       float64 `json:"synced"`
 	Looked       float64 `json:"looked"`
 	AfterRestart calls   `json:"afterRestart"`
-	// Nothing is to be done then: half of the looks took no longer than Idle, 99 of
-	// 100 no longer than IdleP99.
+	// Idle and IdleP99 are quantiles of the duration of these reconciliations, which have no work to do.
 	Idle      float64 `json:"idle"`
 	IdleP99   float64 `json:"idleP99"`
 	Restarted int     `json:"restarted"`
 }
 
-// quiet is a time in which nothing happens.
+// quiet is a time without changes.
 type quiet struct {
 	Seconds   float64 `json:"seconds"`
 	Calls     calls   `json:"calls"`
@@ -64,18 +58,18 @@ type quiet struct {
 
 // Goals of test/bench/RESULTS.md.
 const (
-	mostMemory   = 10 << 10 // bytes for each VM
-	leastFit     = 0.99     // of a line through the memory
-	mostWrites   = 8        // for each VM, from its creation until it has booted
-	leastCreates = 50       // a second
+	mostMemory   = 10 << 10 // bytes per VM
+	leastFit     = 0.99     // coefficient of determination of the memory line
+	mostWrites   = 8        // per VM, from its creation until it has booted
+	leastCreates = 50       // per second
 	mostP99      = 0.1      // seconds
 	mostSync     = 5        // seconds
 	mostCrowded  = 1        // seconds
 	mostOperated = 0.3      // seconds
 )
 
-// fitMemory returns the bytes for each VM, and how well they lie on a line. A manager that
-// has never had a VM has not run most of its code, nor loaded it.
+// fitMemory returns the bytes per VM, and how well a line fits. It ignores the round without VMs, in which the manager
+// has not loaded most of its code.
 func (r report) fitMemory(memory func(round) int) (slope, fit float64) {
 	rounds := r.Rounds
 	if len(rounds) > 2 {
@@ -88,12 +82,12 @@ func (r report) fitMemory(memory func(round) int) (slope, fit float64) {
 	return fitLine(x, y)
 }
 
-// A row is a line of the table: a figure of each round, and a goal.
+// row is a line of the table: a number for each round, and a goal.
 type row struct {
 	name   string
 	figure func(round) string
 	goal   string
-	met    func(report) bool // nil: there is no goal
+	met    func(report) bool // nil without a goal
 }
 
 func reportRows() []row {
@@ -160,7 +154,7 @@ func isMet(slope, fit float64) bool { return slope <= mostMemory && fit >= least
 func formatMiB(bytes int) string      { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 func formatMs(seconds float64) string { return fmt.Sprintf("%.0f", 1000*seconds) }
 
-// markdownTable returns the report for people, as Markdown.
+// markdownTable returns the report as Markdown.
 func (r report) markdownTable() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "date     %s\nmachine  %d processors, %s\nload     %s before, %s after\n\n", r.Date,
@@ -202,7 +196,7 @@ func (r report) markdownTable() string {
 	return b.String()
 }
 
-// markdownTable returns what single VMs take, for people.
+// markdownTable returns the results for single VMs as Markdown.
 func (s single) markdownTable() string {
 	reconciled, operated := "missed", "missed"
 	if s.ReconciledP99 <= mostP99 {
@@ -227,8 +221,7 @@ func (s single) markdownTable() string {
 	return b.String()
 }
 
-// markdownTable returns what changes of VMs take that are running while others are created, for
-// people.
+// markdownTable returns the results for changes during the creation of many VMs as Markdown.
 func (c crowded) markdownTable() string {
 	verdict := "missed"
 	if c.P99 <= mostCrowded {

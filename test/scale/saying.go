@@ -10,8 +10,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// runnerStatus is what a runner applies to the status of its VM in a state. It is as large
-// as that of a real one whose guest has an agent: the manager keeps it.
+// runnerStatus returns the status that a runner applies for a state of its VM. It is as large as a real status with a
+// guest agent, because the manager keeps it in memory.
 func runnerStatus(name string, pod *corev1.Pod, state string) map[string]any {
 	running, booted := state != "Stopped", state == "Booted"
 	status := map[string]any{

@@ -16,16 +16,16 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-// namespace is where the VMs are, and account whom the manager is.
+// namespace contains the VMs, and account is the manager's service account.
 const (
 	namespace = "scale"
 	account   = "vm-operator"
 )
 
-// world is a Kubernetes without nodes in which a manager is measured.
+// world is a Kubernetes without nodes, for measuring a manager.
 type world struct {
 	*clustertest.Kubernetes
-	dir     string // for everything that is made
+	dir     string // for all created files
 	program string // the manager
 	log     func(string)
 	client  *kubernetes.Clientset
@@ -38,8 +38,7 @@ type world struct {
 	manager    *manager
 }
 
-// auditPolicy has the API server note what the manager asks for, without what is
-// said.
+// auditPolicy makes the API server log the manager's requests without their contents.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -49,13 +48,13 @@ rules:
 - level: None
 `
 
-// controllers are those that VMs need. Others, such as the one that binds volumes,
-// would only complain of what is not there.
+// controllers lists the controllers that VMs need. Others, such as the volume binder, would only report missing
+// objects.
 const controllers = "statefulset-controller,garbage-collector-controller,namespace-controller," +
 	"serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller"
 
-// newWorld starts a Kubernetes, with what the manager needs in it, and the fake
-// kubelet. The manager is not started.
+// newWorld starts a Kubernetes with the objects that the manager needs, and the simulated kubelet. It does not start
+// the manager.
 func newWorld(ctx context.Context, program string, log func(string)) (w *world, err error) {
 	w = &world{program: program, log: log}
 	if w.dir, err = os.MkdirTemp("", "scale"); err != nil {
@@ -69,7 +68,7 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 	w.Kubernetes, err = clustertest.Up(ctx, cluster.Options{
 		Log:         log,
 		AuditPolicy: auditPolicy,
-		Without:     []string{"kube-scheduler"}, // there is no node that it could choose
+		Without:     []string{"kube-scheduler"}, // no nodes to choose from
 		Arguments: map[string][]string{
 			"kube-apiserver": {"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000"},
 			"kube-controller-manager": {
@@ -98,7 +97,7 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 	return w, w.populateWorld(ctx)
 }
 
-// className is the class of VMs that have one.
+// className is the class of VMs with a class.
 const className = "office"
 
 const classText = `apiVersion: vmoperator.jdrupes.org/v1
@@ -114,7 +113,7 @@ spec:
   defaults: {firmware: uefi, useTpm: true}
 `
 
-// populateWorld starts the fake kubelet and whoever looks at the VMs.
+// populateWorld starts the simulated kubelet and the watchers of VMs.
 func (w *world) populateWorld(ctx context.Context) error {
 	var err error
 	if w.client, err = kubernetes.NewForConfig(w.Config); err != nil {
@@ -135,8 +134,7 @@ func (w *world) populateWorld(ctx context.Context) error {
 	return nil
 }
 
-// managerConfig writes the manager's configuration, and a
-// kubeconfig with a token of its account.
+// managerConfig writes the manager's configuration, and a kubeconfig with a token of its account.
 func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, err error) {
 	token, err := w.Kubectl(ctx, "-n", namespace, "create", "token", account, "--duration", "24h")
 	if err != nil {

@@ -1,13 +1,11 @@
-// Package soak lets a real VM live for a while and compares it with a model.
+// Package soak runs a real VM for a long time and compares it with a model.
 //
 //	make soak SOAKTIME=20m SEED=7
 //
-// The test takes a random walk: it edits the configuration, pauses, resets,
-// stops and starts the machine, kills what runs beside it, and comes and goes as
-// a viewer (actions_test.go). A small model (model_test.go) says what must be
-// true after each step, and the status of the control interface, QEMU and the
-// guest itself must come to agree with it. Over the life of a runner its
-// descriptors, goroutines and memory must not grow (life_test.go).
+// The test takes a random walk: it edits the configuration, pauses, resets, stops and starts the machine, kills
+// processes next to QEMU, and connects and disconnects viewers (actions_test.go). A small model (model_test.go)
+// predicts the state after each step. The status of the control interface, QEMU and the guest must reach this state.
+// While a runner lives, the number of its descriptors and goroutines and its memory must not grow (life_test.go).
 //
-// The seed is printed; the same seed takes the same steps.
+// The test prints the seed. The same seed takes the same steps.
 package soak

@@ -1,4 +1,4 @@
-// Package spice begins connections with SPICE servers as their clients do, for tests.
+// Package spice opens connections to SPICE servers as SPICE clients do, for tests.
 package spice
 
 import (
@@ -47,13 +47,12 @@ const (
 // Refused is the result of a wrong password (SPICE_LINK_ERR_PERMISSION_DENIED).
 const Refused = 7
 
-// SemiSeamless is a capability of the main channel's client: it can connect with the target of a migration before the
-// guest is there (SPICE_MAIN_CAP_SEMI_SEAMLESS_MIGRATE).
+// SemiSeamless is a capability of a client of the main channel: it can connect to the target of a migration before the
+// guest runs there (SPICE_MAIN_CAP_SEMI_SEAMLESS_MIGRATE).
 const SemiSeamless = 1 << 0
 
-// Login opens a channel on a connection. session is 0 for the main channel; the others belong to
-// that one's session. It returns 0 or why the server refuses. The client has the capabilities, one word of them at
-// most.
+// Login opens a channel on a connection. session is 0 for the main channel; other channels use the session of their
+// main channel. It returns 0 or the server's error code. The client has the given capabilities, at most one word.
 func Login(
 	t testing.TB, conn net.Conn, channel uint8, session uint32, password string, capabilities ...uint32,
 ) (result uint32) {
@@ -92,13 +91,12 @@ func Login(
 
 // Messages of the main channel.
 const (
-	MigrateBegin = 101 // names the target of a migration
+	MigrateBegin = 101 // contains the target of a migration
 	first        = 103 // SPICE_MSG_MAIN_INIT
-	SwitchHost   = 111 // names a server that the client is to connect with instead
+	SwitchHost   = 111 // contains the server to which the client must switch
 )
 
-// Session reads the first message of the main channel, SPICE_MSG_MAIN_INIT,
-// which begins with the session's number.
+// Session reads the first message of the main channel, SPICE_MSG_MAIN_INIT, which begins with the session's number.
 func Session(t testing.TB, conn net.Conn) (session uint32) {
 	t.Helper()
 	kind, data := Message(t, conn)
@@ -122,7 +120,7 @@ func Message(t testing.TB, conn net.Conn) (kind uint16, data []byte) {
 	return head.Kind, data
 }
 
-// Host returns what a message says about the other server, of MigrateBegin or SwitchHost.
+// Host returns the address of the other server in a message MigrateBegin or SwitchHost.
 func Host(t testing.TB, data []byte) (host string, port uint16) {
 	t.Helper()
 	var to struct {

@@ -1,4 +1,4 @@
-// Package systemd starts a systemd of a test's own, for units of the project.
+// Package systemd starts a separate systemd for a test of the project's units.
 package systemd
 
 import (
@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// A Manager is a systemd, the first process of a PID namespace. It needs root and the Debian package systemd.
+// Manager is a systemd, the first process of a PID namespace. It needs root and the Debian package systemd.
 type Manager struct {
 	t      *testing.T
 	dir    string // of the script
@@ -26,8 +26,9 @@ type Manager struct {
 	groups []string // patterns of its control groups
 }
 
-// New starts a systemd by a shell's script, birth, whose folder has what prepare puts there. The shell is in namespaces
-// of its own, and ends as systemd. The project's services write to /run/vmrunner.log, as no journal runs.
+// New starts a systemd with a shell script, birth. prepare writes files into the script's folder. The shell runs in its
+// own namespaces and replaces itself with systemd. The project's services write to /run/vmrunner.log, because no
+// journal runs.
 func New(t *testing.T, birth string, prepare func(*Manager)) *Manager {
 	t.Helper()
 	m := &Manager{t: t}
@@ -44,7 +45,7 @@ func New(t *testing.T, birth string, prepare func(*Manager)) *Manager {
 	}
 
 	var said bytes.Buffer
-	// The shell ends systemd when its input ends: also with a test that is killed.
+	// The shell ends systemd when its input ends, even if the test is killed.
 	m.Write("enter", m.makeGroups()+"exec unshare --mount --pid --ipc --uts --net --fork --kill-child sh birth")
 	cmd := exec.Command("sh", "-c", "sh enter </dev/null & cat >/dev/null; kill -KILL $!; wait $!")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = m.dir, &said, &said
@@ -52,9 +53,9 @@ func New(t *testing.T, birth string, prepare func(*Manager)) *Manager {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		services, _ := m.Command("cat", "/run/vmrunner.log").CombinedOutput() // if it has come up
+		services, _ := m.Command("cat", "/run/vmrunner.log").CombinedOutput() // if systemd has started
 		require.NoError(t, alive.Close())
-		_ = cmd.Wait() // unshare was killed, and with it all that was started in there
+		_ = cmd.Wait() // unshare and everything below it were killed
 		if t.Failed() {
 			t.Logf("systemd said:\n%s\nits services said:\n%s", &said, services)
 		}
@@ -67,7 +68,7 @@ func New(t *testing.T, birth string, prepare func(*Manager)) *Manager {
 	return m
 }
 
-// firstChild returns the first child of a process, 0 if there is none yet.
+// firstChild returns the first child of a process, or 0 without children.
 func firstChild(pid int) int {
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
 	first, _, _ := strings.Cut(string(children), " ")
@@ -75,9 +76,8 @@ func firstChild(pid int) int {
 	return number
 }
 
-// makeGroups makes control groups for systemd, below this process's own, and
-// returns the shell's commands that enter them. There is one tree of groups, or
-// in older setups two that matter here, beside one for each controller.
+// makeGroups creates control groups for systemd below this process's own group, and returns shell commands that enter
+// them. There is one tree of groups, or in older setups one for each controller, of which two matter here.
 func (m *Manager) makeGroups() (enter string) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(m.t, err)
@@ -97,14 +97,13 @@ func (m *Manager) makeGroups() (enter string) {
 		group := filepath.Join(root, name)
 		require.NoError(m.t, os.Mkdir(group, 0o755), "make a control group (this test needs root)")
 		enter += "echo $$ >" + group + "/cgroup.procs && "
-		// systemd makes it for each controller
+		// systemd creates it for each controller
 		m.groups = append(m.groups, group, filepath.Join("/sys/fs/cgroup/*", name))
 	}
 	return enter
 }
 
-// removeGroups removes the control groups as soon as the kernel has ended who
-// is in them.
+// removeGroups removes the control groups as soon as the kernel has ended their processes.
 func (m *Manager) removeGroups() {
 	m.Eventually(func() bool {
 		left := 0
@@ -118,8 +117,7 @@ func (m *Manager) removeGroups() {
 	}, "control groups are left")
 }
 
-// removeTree removes a control group and those in it, the innermost first, and
-// returns how many can't be removed yet.
+// removeTree removes a control group and its subgroups, the innermost first, and returns how many can't be removed yet.
 func removeTree(group string) (left int) {
 	var all []string
 	_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, _ error) error {
@@ -148,23 +146,23 @@ func (m *Manager) Write(name, text string) {
 	require.NoError(m.t, os.WriteFile(m.Path(name), []byte(text), 0o600))
 }
 
-// Eventually waits until something is so.
+// Eventually waits until is returns true.
 func (m *Manager) Eventually(is func() bool, otherwise string) {
 	m.t.Helper()
 	wait.Until(m.t, is, otherwise)
 }
 
-// Command returns a command that will run where systemd is.
+// Command returns a command that runs in systemd's namespaces.
 func (m *Manager) Command(words ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{
 		"--target", strconv.Itoa(m.pid), "--root", "--mount", "--pid", "--net", "--",
 	}, words...)...)
 }
 
-// Try runs a command there.
+// Try runs a command in systemd's namespaces.
 func (m *Manager) Try(words ...string) error { return m.Command(words...).Run() }
 
-// Run runs a command there that must succeed, and returns what it says.
+// Run runs a command in systemd's namespaces that must succeed, and returns its output.
 func (m *Manager) Run(words ...string) string {
 	m.t.Helper()
 	out, err := m.Command(words...).CombinedOutput()
@@ -172,13 +170,13 @@ func (m *Manager) Run(words ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Property returns what systemd knows of a unit.
+// Property returns a property of a unit.
 func (m *Manager) Property(unit, name string) string {
 	m.t.Helper()
 	return m.Run("systemctl", "show", "--value", "--property", name, unit)
 }
 
-// Of returns the manager for a part of the test.
+// Of returns the manager for a subtest.
 func (m *Manager) Of(t *testing.T) *Manager {
 	part := *m
 	part.t = t
@@ -191,14 +189,14 @@ func (m *Manager) Programs(service string) (names []string) {
 	for _, group := range m.groups {
 		found, _ := filepath.Glob(filepath.Join(group, "system.slice", "*", service+".service", "cgroup.procs"))
 		for _, file := range found {
-			pids, _ := os.ReadFile(file) // it goes with the last process
+			pids, _ := os.ReadFile(file) // the file disappears with the last process
 			for _, pid := range strings.Fields(string(pids)) {
 				text, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 				program, _, _ := strings.Cut(string(text), "\x00")
 				names = append(names, filepath.Base(program))
 			}
 		}
-		if len(names) > 0 { // the older control groups are several trees
+		if len(names) > 0 { // older control groups have several trees
 			return names
 		}
 	}

@@ -1,5 +1,5 @@
-// Package visitor is a browser without a window, for tests of pages that need a log-in: it keeps
-// its cookies, and sends them to every manager, as if there were a Service before them.
+// Package visitor is a browser without a window, for tests of pages that need a log-in. It stores cookies and sends
+// them to every manager, as if a Service with several managers had one address.
 package visitor
 
 import (
@@ -18,22 +18,21 @@ import (
 	"vmop/manager/access/login"
 )
 
-// A Visitor is a browser with its cookies, which are sent to every replica, as if there were a
-// Service before them.
+// Visitor is a browser with its cookies. It sends them to every replica, as if all replicas had the address of one
+// Service.
 type Visitor struct {
-	// Scheme is http:// unless it is changed.
+	// Scheme is the prefix of URLs, by default http://.
 	Scheme string
-	// Cookies by their names.
+	// Cookies contains the cookies by name.
 	Cookies map[string]string
-	// PageKey is what scripts of the pages keep from a log-in, and send with each request.
+	// PageKey is the key that the pages' scripts receive at log-in and send with each request.
 	PageKey string
 
 	t      *testing.T
 	client *http.Client
 }
 
-// New returns one without cookies. dial opens connections; nil is a usual one. No certificate
-// is checked.
+// New returns a visitor without cookies. dial opens connections; nil uses the default. Certificates are not checked.
 func New(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Visitor {
 	t.Helper()
 	transport := &http.Transport{
@@ -46,7 +45,7 @@ func New(t *testing.T, dial func(ctx context.Context, network, address string) (
 	}
 }
 
-// beginRequest makes a request, whose answer the caller reads. form is sent if it isn't nil.
+// beginRequest sends a request and returns the response for the caller to read. form is sent unless it is nil.
 func (v *Visitor) beginRequest(address, path string, form url.Values, header ...string) *http.Response {
 	v.t.Helper()
 	method, body := http.MethodGet, ""
@@ -84,7 +83,7 @@ func (v *Visitor) beginRequest(address, path string, form url.Values, header ...
 	return answer
 }
 
-// Get returns the code and the text of a page.
+// Get returns the status code and the text of a page.
 func (v *Visitor) Get(address, path string, header ...string) (int, string) {
 	v.t.Helper()
 	answer := v.beginRequest(address, path, nil, header...)
@@ -94,7 +93,7 @@ func (v *Visitor) Get(address, path string, header ...string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// Post sends a form, and returns the code and where the answer leads.
+// Post sends a form, and returns the status code and the target of a redirect.
 func (v *Visitor) Post(address, path string, form url.Values) (int, string) {
 	v.t.Helper()
 	answer := v.beginRequest(address, path, form)
@@ -111,8 +110,8 @@ func (v *Visitor) LogIn(address, name, password string) *Visitor {
 	return v
 }
 
-// Live opens the stream of the list, or of the page of what query says, and returns what to wait for its
-// texts and its end with.
+// Live opens the event stream of the list or, with a query, of a page. It returns functions that wait for a text and
+// for the end of the stream.
 func (v *Visitor) Live(address string, query ...string) (await func(text string), ended func()) {
 	v.t.Helper()
 	answer := v.beginRequest(address, "/live?"+strings.Join(query, "&"), nil)

@@ -1,8 +1,8 @@
-// Package wait waits in tests for what other threads, programs and guests do.
+// Package wait waits in tests for other threads, programs and guests.
 //
-// All tests have one budget: five minutes of a computer with nothing else to do. It stretches with the load: while
-// eight threads want to run on two CPUs, a second costs a quarter of a second. So a test fails because something
-// hangs, not because the computer is busy. See docs/decisions/0185-one-patience.md.
+// All tests have the same budget: five minutes on an idle computer. It stretches with the load: while eight threads
+// want to run on two CPUs, a second costs a quarter of a second. A test therefore fails because something hangs, not
+// because the computer is busy. See docs/decisions/0185-one-patience.md.
 package wait
 
 import (
@@ -24,7 +24,7 @@ const (
 	sampleTime = 200 * time.Millisecond
 )
 
-// Longest is what the budget of a busy computer can become.
+// Longest is the longest stretched budget.
 const Longest = mostBusy * budget
 
 // Until waits until the condition is true. When the budget is used, the test fails with the message.
@@ -88,7 +88,7 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(time.Second): // many of these goroutines may be left
+			case <-time.After(time.Second): // many of these goroutines may be waiting
 			}
 		}
 		cancel(context.DeadlineExceeded)
@@ -96,20 +96,20 @@ func Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Deadline returns the time at which a stretched budget is used at the latest, for deadlines of connections.
+// Deadline returns the latest possible end of a stretched budget, for deadlines of connections.
 func Deadline() time.Time { return time.Now().Add(Longest) }
 
-// A meter measures how much of a budget is left.
+// meter measures how much of a budget is left.
 type meter struct {
 	left time.Duration
 	last time.Time
-	busy func() float64 // how many threads want to run on each CPU
+	busy func() float64 // runnable threads per CPU
 }
 
 func newMeter(of time.Duration) *meter { return &meter{of, time.Now(), busyThreads} }
 
-// isUsed takes the time since the last call from the budget, and reports whether nothing is left. A computer that was
-// paused has used no more than a second.
+// isUsed subtracts the time since the last call from the budget, and reports whether the budget is used up. If the
+// computer was suspended, it subtracts at most a second.
 func (m *meter) isUsed() bool {
 	if since := time.Since(m.last); since >= sampleTime {
 		m.last = m.last.Add(since)
@@ -118,7 +118,7 @@ func (m *meter) isUsed() bool {
 	return m.left <= 0
 }
 
-// busyThreads is the number of runnable threads for each CPU, by procs_running of proc_stat(5).
+// busyThreads returns the number of runnable threads per CPU, from procs_running of proc_stat(5).
 func busyThreads() float64 {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -126,6 +126,6 @@ func busyThreads() float64 {
 	}
 	_, rest, _ := bytes.Cut(text, []byte("procs_running "))
 	number, _, _ := bytes.Cut(rest, []byte("\n"))
-	threads, _ := strconv.Atoi(string(number)) // 0 where the kernel doesn't tell
+	threads, _ := strconv.Atoi(string(number)) // 0 if the kernel doesn't report it
 	return float64(threads) / float64(runtime.NumCPU())
 }

@@ -1,3 +1,3 @@
-// Package web tests the pages with real VMs: "vmmanager local" and its runners, QEMU with a guest
-// that answers, and a browser. What needs no VM is tested beside the pages (manager/web).
+// Package web tests the pages with real VMs: "vmmanager local" with its runners, QEMU with a guest that answers, and a
+// browser. Tests that need no VM are in manager/web.
 package web
