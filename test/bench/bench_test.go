@@ -20,8 +20,7 @@ func TestMedian(t *testing.T) {
 	require.InDelta(t, 7, medianOf([]float64{7}), 0)
 }
 
-// The candidates take turns, each round in the opposite order, and the first
-// round counts for nothing.
+// The candidates take turns, each round in the opposite order, and the first round is not counted.
 func TestInterleave(t *testing.T) {
 	t.Parallel()
 	var order string
@@ -134,7 +133,7 @@ func TestReadOutputs(t *testing.T) {
 	require.Zero(t, rollupMegabytes(rollup, "Swap"))
 }
 
-// Descriptors have the number that the driver gives them.
+// Descriptors have the numbers that the driver assigns.
 func TestArgv(t *testing.T) {
 	t.Parallel()
 	var l launch

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildDrivers returns a folder with bare and mark in a language.
+// buildDrivers returns a folder with bare and mark, built in one of the languages.
 func buildDrivers(t *testing.T, language string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,15 +30,14 @@ func buildDrivers(t *testing.T, language string) string {
 	return filepath.Dir(path)
 }
 
-// Both drivers start a real QEMU and its swtpm, say when the machine runs, and
-// leave nothing behind.
+// Both drivers start a real QEMU and its swtpm, report when the machine runs, and clean up completely.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	for _, language := range []string{"C", "Go"} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			bin := buildDrivers(t, language)
-			dir, err := os.MkdirTemp("", "x") // short: a socket is in it
+			dir, err := os.MkdirTemp("", "x") // short, because it contains a socket
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			tpm := filepath.Join(dir, "tpm")
@@ -60,7 +59,7 @@ func TestDrivers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "cont\n", string(line))
 			require.NoError(t, stdin.Close())
-			rest, err := io.ReadAll(stdout) // ends when the last process that has it does
+			rest, err := io.ReadAll(stdout) // ends when the last process that holds it ends
 			require.NoError(t, err)
 			require.Empty(t, rest)
 			require.NoError(t, cmd.Wait(), "%s", &stderr)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A libvirt that is installed but cannot start the domain is skipped with its reason.
+// A libvirt that is installed but cannot start the domain is skipped, with its error as the reason.
 func TestUnusableLibvirt(t *testing.T) {
 	dir := t.TempDir()
 	virsh := "#!/bin/sh\ncase $2 in create*) echo 'error: no KVM'; exit 1 ;; esac\n"

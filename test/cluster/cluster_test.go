@@ -17,8 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// A pod runs on a real cluster, its node loses power and comes back, and when the
-// cluster is taken down nothing of it is left.
+// A pod runs on a real cluster, and its node loses power and comes back. Down removes everything.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -65,10 +64,10 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// owner tells TestOwnerKilled that it is the one to be killed.
+// owner is the variable that makes TestOwnerKilled the process to be killed.
 const owner = "VMOP_CLUSTER_OWNER"
 
-// A cluster ends with the process that has started it, be it killed.
+// A cluster ends with the process that started it, even if that process is killed.
 func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(owner) != "" {
@@ -83,7 +82,7 @@ func TestOwnerKilled(t *testing.T) {
 	var dir, device string
 	for lines := bufio.NewScanner(out); device == ""; {
 		require.True(t, lines.Scan(), "the owner has ended")
-		_, _ = fmt.Sscanf(lines.Text(), "cluster %s %s", &dir, &device) // other lines say other things
+		_, _ = fmt.Sscanf(lines.Text(), "cluster %s %s", &dir, &device) // other lines don't match
 	}
 	c, err := cluster.Open(dir)
 	require.NoError(t, err)
@@ -104,7 +103,7 @@ func TestOwnerKilled(t *testing.T) {
 	require.NotContains(t, string(devices), dir)
 }
 
-// own starts a cluster, says so, and never ends.
+// own starts a cluster, prints its folder and device, and never ends.
 func own(t *testing.T) {
 	c, err := cluster.Up(t.Context(), cluster.Options{Nodes: 1})
 	require.NoError(t, err)

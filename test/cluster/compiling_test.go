@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// With other flags the go command links 141 MB again, at each start of a cluster.
+// With other flags, the go command would link 141 MB again at each start of a cluster.
 func TestLinkerFlagsStayTheSame(t *testing.T) {
 	t.Parallel()
 	for range 100 {
@@ -27,8 +27,7 @@ func TestLinkerFlagsStayTheSame(t *testing.T) {
 	require.Contains(t, linkerFlags(), "-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
 }
 
-// A build of minutes says how far it is, and a failed one what is wrong, without the
-// hundreds of lines about what is right.
+// A long build logs its progress. A failed build returns the errors without the hundreds of other lines.
 func TestProgressOfABuild(t *testing.T) {
 	t.Parallel()
 	c := &compiling{name: "kubeall"}
@@ -45,7 +44,7 @@ func TestProgressOfABuild(t *testing.T) {
 	require.EqualError(t, failed, "exit status 1")
 }
 
-// Waiting for another process' build is logged, and ends with the context.
+// Waiting for another process's build is logged, and ends with the context.
 func TestWaitingForTheLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
@@ -64,15 +63,14 @@ func TestWaitingForTheLock(t *testing.T) {
 	var said strings.Builder
 	unlocked, err := lockFile(t.Context(), path, func(line string) {
 		said.WriteString(line)
-		_ = other.Close() // and so it ends
+		_ = other.Close() // which ends it
 	})
 	require.NoError(t, err)
 	unlocked()
 	require.Contains(t, said.String(), "waiting")
 }
 
-// All who talk to each other have certificates of one authority, for the names that RBAC knows them by and the
-// addresses at which they are.
+// All components have certificates of the same authority, for their RBAC names and their addresses.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	c := &Cluster{Dir: t.TempDir(), Number: 3}

@@ -14,8 +14,7 @@ import (
 	"vmop/test/program"
 )
 
-// sanity runs csi-sanity on the driver. Both have a mount namespace of their own, and
-// what the driver has mounted goes with it.
+// sanity runs csi-sanity on the driver, both in their own mount namespace, so that the driver's mounts end with it.
 const sanity = `
 "$PROGRAMS/csidriver" -endpoint "$DIR/csi.sock" -folder "$DIR/volumes" -node here &
 driver=$!
@@ -30,8 +29,8 @@ grep "$DIR" /proc/self/mountinfo && status=1 # nothing is left
 exit $status
 `
 
-// The driver of the tests does what the specification of CSI asks for, as far as its
-// authors' tests look, and leaves no mount and no loop device.
+// The tests' driver passes csi-sanity, the test suite of the CSI specification's authors, and leaves no mounts or loop
+// devices.
 func TestCSIDriver(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, program.LookInto("../../tools/csi"))
@@ -55,7 +54,7 @@ func TestCSIDriver(t *testing.T) {
 			cmd.Env = append(cmd.Env, "PROGRAMS="+programs, "DIR="+dir, "MODE="+mode)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			// Others are about what the driver doesn't offer.
+			// The skipped tests are about features that the driver doesn't offer.
 			require.Contains(t, string(out), "71 Passed | 0 Failed")
 			require.Empty(t, attached(t.Context(), t, dir), "no loop device is left")
 			for _, kind := range []string{"volumes", "snapshots", "nodes/here"} {

@@ -14,14 +14,14 @@ import (
 	"vmop/test/wait"
 )
 
-// VMs get addresses of the ranges in the manager's configuration, and their guests learn them by DHCP
-// from the runner, as Deckhouse's guide tells it (docs/reference/addresses.md).
+// VMs receive addresses from the ranges in the manager's configuration. Their guests receive them by DHCP from the
+// runner, as in Deckhouse's guide (docs/reference/addresses.md).
 func addresses(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.79.10.1/24 dev br0", "link set br0 up"} {
 		l.onNode(t, 2, "ip", strings.Fields(words)...)
 	}
 	l.configure(t, "allowedBridges: [br0]\n      virtualMachineCIDRs: [{cidr: 10.79.10.0/24, gateway: 10.79.10.1}]")
-	l.requestIP(t, "linux-vm-custom-ip", "10.79.10.77") // it is there as soon as the configuration is
+	l.requestIP(t, "linux-vm-custom-ip", "10.79.10.77") // available as soon as the configuration is active
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() { _ = l.KubectlCommand(ctx, "-n", namespace, "delete", "vmip", "--all").Run() })
 
@@ -85,7 +85,7 @@ spec:
 	})
 }
 
-// vmip returns the address that a VirtualMachineIPAddress has.
+// vmip returns the address of a VirtualMachineIPAddress.
 func (l *lab) vmip(t *testing.T, name string) string {
 	t.Helper()
 	return l.kubectl(t, "get", "vmip", name, "-o", "jsonpath={.status.address}")

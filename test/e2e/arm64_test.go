@@ -19,8 +19,8 @@ import (
 // emulator is the tag of the runner's image that emulates arm64.
 const emulator = "with-arm64"
 
-// armImages has all nodes have an image of the runner that emulates arm64, made as operators do, and a kernel for arm64
-// in the image repository.
+// armImages loads an image of the runner that emulates arm64, built as operators do, into all nodes. It adds a kernel
+// for arm64 to the image repository.
 func (l *lab) armImages(t *testing.T) error {
 	folder := filepath.Join(l.Dir, "repository", "arm64")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -45,8 +45,8 @@ func (l *lab) armImages(t *testing.T) error {
 	return l.Load(t.Context(), filepath.Join(images, "runner.tar"))
 }
 
-// An arm64 guest has no node among those of another architecture, unless it names them; there it wants an image of the
-// runner that emulates it.
+// An arm64 guest is not scheduled on nodes of another architecture unless it names them. There it needs a runner image
+// that emulates arm64.
 func onARM64(t *testing.T, l *lab) {
 	made := make(chan error, 1)
 	go func() { made <- l.armImages(t) }()
@@ -81,7 +81,7 @@ func onARM64(t *testing.T, l *lab) {
 	v.isARMMachine()
 }
 
-// isARMMachine requires that a VM with an arm64 guest has UEFI, a TPM and disks, follows what its resource says, moves
+// isARMMachine requires that a VM with an arm64 guest has UEFI, a TPM and disks, follows changes of its resource, moves
 // to another pod, and is the same machine after a shutdown.
 func (v *clusterVM) isARMMachine() {
 	t, qemu := v.t, v.runs()
@@ -132,7 +132,7 @@ func (v *clusterVM) isARMMachine() {
 	v.phase(v1.PhaseStopped)
 }
 
-// variable is one of UEFI, which the guest has as a file with four bytes of attributes before its value.
+// variable is a UEFI variable. The guest sees it as a file with four bytes of attributes before the value.
 const (
 	variable     = "/sys/firmware/efi/efivars/Vmop-6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 	readVariable = "; tail -c 4 " + variable

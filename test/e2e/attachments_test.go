@@ -22,14 +22,14 @@ import (
 	"vmop/test/wait"
 )
 
-// find sets D to the disk of a serial number in the guest, whose system has no udev.
+// find sets D to the disk with the serial number data in the guest, where no udev runs.
 const find = "D=; for b in /sys/block/vd*; do [ \"$(cat $b/serial)\" = data ] && D=/dev/${b##*/}; done; "
 
-// awaits sets D when the guest has the disk.
+// awaits waits until the guest has the disk, and sets D.
 const awaits = "until " + find + "[ -n \"$D\" ]; do usleep 50000; done; "
 
-// A guest gets a disk while it runs, writes while its export is another pod, and lets go of it; another
-// VM reads what was written.
+// A disk is attached to a running guest. The guest keeps writing while another pod takes over the export, and the disk
+// is detached. Another VM reads the written data.
 func attachments(t *testing.T, l *lab) {
 	v := l.create(t, tiny("gets-disks"))
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: data},
@@ -43,7 +43,7 @@ func attachments(t *testing.T, l *lab) {
 	l.attachmentIs(t, "first", v1.AttachmentAttached)
 	require.Contains(t, inside.ask(find+"echo written | dd of=$D conv=fsync 2>/dev/null; head -c 7 $D"), "written")
 
-	// Its export is killed: what the guest asks for meanwhile waits.
+	// The export is killed. The guest's requests wait.
 	l.kubectl(t, "delete", "pod", "vd-data", "--force", "--grace-period=0")
 	require.Contains(t, inside.ask(find+"echo again | dd of=$D bs=512 seek=1 conv=fsync 2>/dev/null && echo went on"), "went on")
 	l.attachmentIs(t, "first", v1.AttachmentAttached)
@@ -62,8 +62,8 @@ func attachments(t *testing.T, l *lab) {
 	require.Contains(t, inside.ask(awaits+"head -c 7 $D; dd if=$D bs=512 skip=1 count=1 2>/dev/null | head -c 5"), "written")
 }
 
-// A guest gets a CD while it runs, in a drive, at the same time as another VM, and reads it also when its image has
-// been deleted. Another image is a disk. What exports them ends with the attachment, and with the VM.
+// A CD is inserted into the drive of a running guest, in two VMs at the same time. The guest can read it even after its
+// image has been deleted. Another image is attached as a disk. The export ends with the attachment, and with the VM.
 func attachedImages(t *testing.T, l *lab) {
 	content := bytes.Repeat([]byte("what is on the CD\n"), 100_000)
 	content = content[:len(content)/4096*4096]

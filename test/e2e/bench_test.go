@@ -21,11 +21,11 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-const many = 20 // disks, one after the other and then at once
+const many = 20 // number of disks, one after the other and then at the same time
 
-// BenchmarkDisks measures how long users wait for disks, on nodes that have the images: until a guest has a disk that
-// is attached while it runs, one and twenty, and until a blank disk is ready, beyond what a claim takes. When
-// the steps of an attachment are done, is logged.
+// BenchmarkDisks measures how long users wait for disks on nodes that already have the images: until a disk is attached
+// to a running guest, for one and for twenty disks, and until a blank disk is ready, without the time for its claim. It
+// logs the time of each step of an attachment.
 func BenchmarkDisks(b *testing.B) {
 	l := newLab(b)
 	v := l.create(b, tiny("benched", func(s *v1.VirtualMachineSpec) {
@@ -101,7 +101,7 @@ func attachmentTo(vm string, i int) *v1.VirtualMachineBlockDeviceAttachment {
 	return a
 }
 
-// seconds creates an object, and returns how long it takes until it is as wanted.
+// seconds creates an object, and returns the time until it is in the wanted state.
 func (l *lab) seconds(b *testing.B, o client.Object, is func(client.Object) bool) time.Duration {
 	begin := time.Now()
 	require.NoError(b, l.client.Create(b.Context(), o))
@@ -112,7 +112,7 @@ func (l *lab) seconds(b *testing.B, o client.Object, is func(client.Object) bool
 	return time.Since(begin)
 }
 
-// follow notes when the steps of an attachment are done, and returns what tells of them.
+// follow records when the steps of an attachment end, and returns a function that describes them.
 func (l *lab) follow(b *testing.B, v *clusterVM, i int) func(begin time.Time) string {
 	config, err := clustertest.Config(l.Cluster)
 	require.NoError(b, err)

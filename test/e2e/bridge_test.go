@@ -13,8 +13,8 @@ import (
 const qemuGA = "/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " +
 	`$(grep -l guest_agent /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\(.*\)/name,/dev\1,')`
 
-// reachesBridged reaches a guest at 10.77.0.2 on a bridge of the first node: by what its agent
-// says, and by a Service as the documentation has it.
+// reachesBridged reaches a guest at 10.77.0.2 on a bridge of the first node: with the address that its agent reports,
+// and through a Service as documented.
 func (u *user) reachesBridged(v *clusterVM, inside *console) {
 	u.t.Helper()
 	require.Equal(u.t, "begun", inside.ask(u.beginSSH()))
@@ -40,7 +40,7 @@ func (u *user) reachesBridged(v *clusterVM, inside *console) {
 	u.reaches(u.t, u.kubectl(u.t, "get", "service", "web-bridge", "-o", "jsonpath={.spec.clusterIP}"))
 }
 
-// address returns what the status says of one of the addresses.
+// address returns an address of the status as text.
 func address(vm *v1.VirtualMachine, i int) string {
 	a := vm.Status.Addresses[i]
 	return a.Address + " " + a.From + " " + a.Source

@@ -12,7 +12,7 @@ import (
 	"vmop/test/wait"
 )
 
-// classesOfTwo are a class and one with another CPU; the first has so many networks.
+// classesOfTwo are a class, with the given networks, and a class with another CPU.
 const classesOfTwo = `
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachineClass
@@ -34,15 +34,15 @@ spec:
     networks: [{user: {}}]
 `
 
-// startAgent starts the guest agent, by which the guest is known to have booted, and shuts down.
+// startAgent starts the guest agent, which reports that the guest has booted, and which shuts it down.
 func (c *console) startAgent() {
 	c.t.Helper()
 	c.ask("mkdir -p /etc /sbin; echo '#!/bin/sh' >/sbin/shutdown; echo 'poweroff -f' >>/sbin/shutdown; " +
 		"chmod +x /sbin/shutdown; " + qemuGA)
 }
 
-// A VM of a class that approves restarts has exactly one for each change that awaits it, be it of the VM, of
-// the class, or of which class it has, and the guest sees what was changed (docs/reference/classes.md).
+// A VM of a class that approves restarts is restarted exactly once for each pending change: of the VM, of the class, or
+// of the VM's class name. The guest sees the change (docs/reference/classes.md).
 func approvedRestarts(t *testing.T, l *lab) {
 	l.applyText(t, fmt.Sprintf(classesOfTwo, "{user: {}}"))
 	initrd := l.guestWith(t, "/usr/sbin/qemu-ga")
@@ -75,7 +75,7 @@ func approvedRestarts(t *testing.T, l *lab) {
 		guest := v.console().booted()
 		guest.startAgent()
 		require.Contains(t, guest.ask(change.look), change.contains)
-		v.until("to need no restart", func(now *v1.VirtualMachine) bool { // the manager has compared, and is content
+		v.until("to need no restart", func(now *v1.VirtualMachine) bool { // the manager has found no change
 			return now.Status.AutomaticRestart == nil && now.Status.Runner.ComparedGeneration == now.Generation
 		})
 		v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)

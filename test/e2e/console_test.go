@@ -15,17 +15,17 @@ import (
 	"vmop/test/wait"
 )
 
-// console is the serial console of a guest, by kubectl exec.
+// console is the serial console of a guest, through kubectl exec.
 type console struct {
 	t     testing.TB
 	input io.Writer
 
 	mu   sync.Mutex
 	text strings.Builder
-	read int // how much of the text was waited for
+	read int // offset after the last awaited line
 }
 
-// console opens the console of a VM that runs.
+// console opens the console of a running VM.
 func (v *clusterVM) console() *console {
 	v.t.Helper()
 	return v.consoleOf(v.t, namespace, v.podName())
@@ -46,21 +46,20 @@ func (l *lab) consoleOf(t testing.TB, namespace, pod string) *console {
 	return c
 }
 
-// finish ends a command, whose guest may have gone first.
+// finish ends a command. Its guest may have ended before.
 func finish(command *exec.Cmd) {
 	_ = command.Process.Kill()
 	_ = command.Wait()
 }
 
-// Write takes what the guest prints.
+// Write receives the guest's output.
 func (c *console) Write(text []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.text.Write(text)
 }
 
-// await waits for a line after those that were waited for, and returns its
-// submatches.
+// await waits for a line after the lines that were already awaited, and returns its submatches.
 func (c *console) await(pattern string) []string {
 	c.t.Helper()
 	expected := regexp.MustCompile("(?m)" + pattern)
@@ -69,7 +68,7 @@ func (c *console) await(pattern string) []string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		rest := c.text.String()[c.read:]
-		rest = rest[:strings.LastIndex(rest, "\n")+1] // whole lines
+		rest = rest[:strings.LastIndex(rest, "\n")+1] // complete lines
 		if match = expected.FindStringSubmatch(rest); match == nil {
 			return fmt.Errorf("there is:\n%s", rest)
 		}
@@ -79,7 +78,7 @@ func (c *console) await(pattern string) []string {
 	return match
 }
 
-// booted waits until the guest is up.
+// booted waits until the guest has booted.
 func (c *console) booted() *console {
 	c.t.Helper()
 	c.await(`^TINY .* READY`)
@@ -93,9 +92,8 @@ func (c *console) tell(line string) {
 	require.NoError(c.t, err)
 }
 
-// ask runs a shell command in the guest, and returns what it prints. A console begins
-// with what was said before, and the guest's own reports come in between, even while
-// the command is typed.
+// ask runs a shell command in the guest, and returns its output. Earlier output and the guest's own reports may appear
+// before, and even while the command is typed.
 func (c *console) ask(command string) string {
 	c.t.Helper()
 	mark := fmt.Sprintf("%08x", rand.Uint32())
@@ -104,5 +102,5 @@ func (c *console) ask(command string) string {
 	return strings.TrimSpace(strings.ReplaceAll(report.ReplaceAllString(said, ""), "\r", ""))
 }
 
-// report is a line that the guest prints unasked.
+// report matches a line that the guest prints on its own.
 var report = regexp.MustCompile(`(?m)^TINY .*\n`)

@@ -28,12 +28,12 @@ import (
 
 var update = flag.Bool("update", false, "make the pictures of the dashboards again")
 
-// watched is for how long Prometheus has seen the VMs when the dashboards are drawn: longer than an alert waits.
+// watched is how long Prometheus scrapes before the dashboards are drawn. It is longer than the alert's waiting time.
 const watched = 12 * time.Minute
 
-// A real Prometheus asks the manager, as docs/tasks/alerts.md has it, for the metrics of VMs that have something to
-// do, and of one that can't start. Each panel of the dashboards has what it is about, and so has the alert. With
-// -update the dashboards are drawn for the documentation.
+// A real Prometheus scrapes the manager as docs/tasks/alerts.md describes, with busy VMs and a VM that can't start.
+// Each panel of the dashboards has data, and the alert fires. With -update, the dashboards are drawn for the
+// documentation.
 func TestDashboards(t *testing.T) {
 	l := newLab(t)
 	p := newPrometheus(t, l)
@@ -74,12 +74,12 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// mayBeEmpty are panels of things that haven't happened here.
+// mayBeEmpty lists panels about events that don't happen here.
 var mayBeEmpty = map[string]bool{
 	"fleet: VMs asked for": true, "fleet: Log-ins refused": true, "fleet: VMs with problems": true, "vm: Alerts": true,
 }
 
-// busyVMs makes VMs that have something to do, and one that can't start.
+// busyVMs creates busy VMs, and a VM that can't start.
 func busyVMs(t *testing.T, l *lab) {
 	t.Helper()
 	l.create(t, tiny("broken", func(s *v1.VirtualMachineSpec) { s.VM.Kernel.Image = "missing" }))
@@ -116,10 +116,10 @@ spec: {permissions: [{user: admin, may: [start]}]}`)
 	})
 }
 
-// prometheus is one that asks the manager every 5 seconds.
+// prometheus scrapes the manager every 5 seconds.
 type prometheus struct{ client *http.Client }
 
-// newPrometheus builds and starts it, in the network of a node.
+// newPrometheus builds and starts Prometheus in the network of a node.
 func newPrometheus(t *testing.T, l *lab) prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -166,14 +166,14 @@ scrape_configs:
 	}}}
 }
 
-// A result is what Prometheus has of one series: moments, in seconds since 1970, and values.
+// result is a Prometheus series: times, in seconds since 1970, and values.
 type result struct {
 	Metric map[string]string `json:"metric"`
 	Value  [2]any            `json:"value"`
 	Values [][2]any          `json:"values"`
 }
 
-// query returns what an expression is now, or in a span of time.
+// query returns the value of an expression now, or in a time span.
 func (p prometheus) query(t *testing.T, expr string, span []time.Time) []result {
 	t.Helper()
 	address, values := "http://127.0.0.1:9090/api/v1/query", url.Values{"query": {expr}}
@@ -185,7 +185,7 @@ func (p prometheus) query(t *testing.T, expr string, span []time.Time) []result 
 	}
 	response, err := p.client.PostForm(address, values)
 	if err != nil {
-		return nil // it has just been started
+		return nil // it has just started
 	}
 	defer response.Body.Close()
 	var answer struct {

@@ -15,8 +15,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The example debian: from nothing to a Debian to log in to. A local server has the place of the publisher's. A
-// collector gets the trace of its start.
+// The example debian works from an empty namespace to a log-in to Debian. A local server replaces the publisher's
+// server. A collector receives the trace of its start.
 func debian(t *testing.T, l *lab) {
 	u, starts := newUser(t, l), l.trace(t)
 	image := guest.Debian(t)
@@ -37,9 +37,9 @@ func debian(t *testing.T, l *lab) {
 	for _, said := range []string{
 		`Linux version`, `Cloud-init v\..* running 'init-local'`, `Cloud-init v\..* finished at`,
 	} {
-		inside.await(said) // without KVM all of it takes two minutes of processor time
+		inside.await(said) // without KVM the boot takes two minutes of processor time
 	}
-	// An attempt that ends too early leaves an sshd that continues to compute, so attempts are few and long.
+	// An attempt that is interrupted leaves an sshd that keeps computing, so use few, long attempts.
 	log := "timeout 300 kubectl vmop ssh joe@debian -i ~/key -t '-o ConnectTimeout=240' --command "
 	wait.For(t, "the guest lets its user in", func() error {
 		out, err := u.command(log + "true").CombinedOutput()
@@ -54,7 +54,7 @@ func debian(t *testing.T, l *lab) {
 	v.condition(v1.ConditionBooted, "True")
 	starts.have(t, "vm.start", "pod.schedule", "pod.prepare", "machine.start", "guest.boot")
 
-	// As the document of Deckhouse has it, but for the name of the VM.
+	// The commands of Deckhouse's document, with another VM name.
 	u.types("kubectl vmop disk create blank-disk --size 96Mi --wait", "")
 	u.types("kubectl apply -f -", `
 apiVersion: vmoperator.jdrupes.org/v1

@@ -21,8 +21,8 @@ import (
 	"vmop/test/wait"
 )
 
-// With our device plugin VMs have KVM without any right, and so has any pod a device. It makes no difference when
-// the plugin or the kubelet is killed, to those that have one and to those that want one.
+// With our device plugin, VMs use KVM without privileges, and any pod can use the device. Killing the plugin or the
+// kubelet affects neither running nor new pods.
 func kvmByPlugin(t *testing.T, l *lab) {
 	_, err := l.Kubectl(t.Context(), "apply", "--server-side", "-k", l.overlay(t, "device-plugin"))
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func kvmByPlugin(t *testing.T, l *lab) {
 	l.fastByPlugin(t)
 }
 
-// fastByPlugin requires that a VM runs by KVM, without any right.
+// fastByPlugin requires that a VM runs with KVM, without privileges.
 func (l *lab) fastByPlugin(t *testing.T) {
 	t.Helper()
 	l.configure(t, "kvmResource: vmop/kvm")
@@ -90,7 +90,7 @@ func (l *lab) fastByPlugin(t *testing.T) {
 // devices is the namespace of the plugin.
 const devices = "vmop-devices"
 
-// plugin returns the pod of the first node's.
+// plugin returns the plugin's pod on the first node.
 func (l *lab) plugin(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
@@ -100,7 +100,7 @@ func (l *lab) plugin(t *testing.T) *corev1.Pod {
 	return &pods.Items[at]
 }
 
-// opensDevice runs a pod on the first node that opens the device, in a namespace that allows no right.
+// opensDevice runs a pod on the first node that opens the device, in a namespace that allows no privileges.
 func (l *lab) opensDevice(t *testing.T, name string) {
 	t.Helper()
 	create := l.KubectlCommand(t.Context(), "create", "-f", "-")
@@ -138,10 +138,10 @@ spec:
 	})
 }
 
-// kubelet returns the number of the process of a node's kubelet.
+// kubelet returns the process ID of a node's kubelet.
 func (l *lab) kubelet(node int) int {
 	config := filepath.Join(l.Dir, fmt.Sprintf("node%d", node), "kubelet.yaml")
-	all, _ := filepath.Glob("/proc/[0-9]*") // only a malformed pattern is an error
+	all, _ := filepath.Glob("/proc/[0-9]*") // the only possible error is a malformed pattern
 	for _, path := range all {
 		pid, err := strconv.Atoi(filepath.Base(path))
 		if err == nil && slices.Contains(invariants.Arguments(pid), config) {

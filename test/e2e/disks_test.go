@@ -38,8 +38,8 @@ func serveOn(t *testing.T, listener net.Listener, handler http.Handler) {
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-// A disk is that of a container image in a registry whose authority is a private one, and that wants a password: a
-// VM boots from it. Where the authority, the password or the image is missing, the disk says so.
+// A disk is created from a container image in a registry with a private authority and a password, and a VM boots from
+// it. If the authority, the password or the image is missing, the disk's status reports it.
 func containerDisks(t *testing.T, l *lab) {
 	u := newUser(t, l)
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -74,8 +74,8 @@ func containerDisks(t *testing.T, l *lab) {
 	require.NotContains(t, v.managerLog(t.Context()), "canary-registry")
 }
 
-// registryWithPassword serves a registry in the cluster's network, by TLS, to the user me with the password
-// canary-registry-5c02, and returns its address and its authority.
+// registryWithPassword serves a registry over TLS in the cluster's network, for the user me with the password
+// canary-registry-5c02. It returns the registry's address and authority.
 func registryWithPassword(t *testing.T, l *lab, store http.Handler) (host string, authority []byte) {
 	t.Helper()
 	listener, err := l.Listen(t.Context())
@@ -101,7 +101,7 @@ func registryWithPassword(t *testing.T, l *lab, store http.Handler) (host string
 	return listener.Addr().String(), trusted.Certificate
 }
 
-// pushSector stores a container image whose folder /disk has a disk that boots.
+// pushSector stores a container image with a bootable disk in the folder /disk.
 func pushSector(t *testing.T, store http.Handler) {
 	t.Helper()
 	content := make([]byte, diskSize)

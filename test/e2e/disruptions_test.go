@@ -17,8 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// lean returns the definition of a VM with next to nothing, of which many can run
-// at a time. Its firmware finds nothing to boot from, and waits.
+// lean returns a minimal VM, so that many can run at the same time. Its firmware finds no boot device and waits.
 func lean(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachine {
 	ram := quantity("32Mi")
 	d := tiny(name, change...)
@@ -27,7 +26,7 @@ func lean(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 	return d
 }
 
-// Twenty VMs at once run, and stop.
+// Twenty VMs run at the same time, and stop.
 func twenty(t *testing.T, l *lab) {
 	var all []*clusterVM
 	for i := range 20 {
@@ -47,8 +46,8 @@ func twenty(t *testing.T, l *lab) {
 	}
 }
 
-// While the API server is away guests run on, and start where their container does.
-// What was seen and wanted meanwhile is made up for.
+// Without the API server, guests keep running, and start if their container does. When it returns, pending status
+// updates and changes are processed.
 func serverAway(t *testing.T, l *lab) {
 	v := l.create(t, tiny("away", func(s *v1.VirtualMachineSpec) {
 		s.VM.MaximumCPUs, s.VM.CurrentCPUs, s.GuestShutdownStops = new(int32(2)), new(int32(1)), true
@@ -90,8 +89,7 @@ func serverAway(t *testing.T, l *lab) {
 	other.runs()
 }
 
-// The manager may be killed at any moment: what users want comes true in the end, and
-// VMs that aren't changed keep running.
+// After kills of the manager at random times, users' changes still take effect, and unchanged VMs keep running.
 func managerKilled(t *testing.T, l *lab) {
 	still := l.create(t, tiny("still"))
 	qemu := still.runs()
@@ -107,7 +105,7 @@ func managerKilled(t *testing.T, l *lab) {
 		for _, v := range all {
 			v.set(state)
 		}
-		<-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) // any moment
+		<-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) // a random time
 		l.killManager(t)
 	}
 	for _, v := range all {
@@ -144,9 +142,8 @@ func (l *lab) manager(t testing.TB) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// When a node loses power, its VMs wait for it, unless a user says that it is off: of
-// a VM by deleting the pod by force, of the node by a taint. Never do two QEMUs have
-// one disk.
+// When a node loses power, its VMs wait until a user confirms that the node is off: for one VM by deleting the pod by
+// force, for the whole node by a taint. Two QEMUs never use the same disk.
 func powerCut(t *testing.T, l *lab) {
 	victim := 1
 	if l.manager(t).Spec.NodeName == "node1" {
@@ -227,7 +224,7 @@ func (v *clusterVM) moved(from string) {
 	require.Equal(v.t, v.name+" was here", v.console().booted().ask("head -n 1 /dev/vda"))
 }
 
-// onNode makes a VM prefer a node.
+// onNode returns a change that makes a VM prefer a node.
 func onNode(name string) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) {
 		s.Affinity = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{

@@ -18,22 +18,22 @@ import (
 	"vmop/test/tier"
 )
 
-// A walk is how the commands of a page are typed: testdata/walks.yaml has them, and what each field means.
+// walk describes how the commands of a page are typed. testdata/walks.yaml contains the walks and explains the fields.
 type walk struct {
 	Page   string      `json:"page"`
 	Before string      `json:"before"`
 	Except []exception `json:"except"`
 }
 
-// An exception is a command of a page that isn't run as it stands.
+// exception is a command of a page that does not run unchanged.
 type exception struct {
 	Command string `json:"command"`
 	Reason  string `json:"reason"`
 	Instead string `json:"instead"`
 }
 
-// TestDocuments types the commands of the pages about clusters, from top to bottom, as an administrator, and each must
-// succeed. Those of other pages are run by package docs. See docs/decisions/0157-commands-of-documents.md.
+// TestDocuments types the commands of the pages about clusters, from top to bottom, as an administrator. Each must
+// succeed. Package docs runs the commands of other pages. See docs/decisions/0157-commands-of-documents.md.
 func TestDocuments(t *testing.T) {
 	tier.Deep(t)
 	l := newLab(t)
@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// follow types the commands of a page. Faults don't stop it: one run tells them all.
+// follow types the commands of a page. It continues after errors, so that one run reports all of them.
 func (u *user) follow(w walk, here *strings.Replacer) {
 	u.t.Helper()
 	source, err := os.ReadFile(filepath.Join("../../docs", w.Page))
@@ -115,7 +115,7 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 	}
 }
 
-// matches reports whether the exception is of a command.
+// matches reports whether the exception applies to a command.
 func (e exception) matches(command string) bool {
 	begin, prefix := strings.CutSuffix(e.Command, "…")
 	return command == e.Command || prefix && strings.HasPrefix(command, begin)

@@ -27,7 +27,7 @@ import (
 )
 
 type (
-	// A dashboard is what is drawn of one in Grafana's format.
+	// dashboard contains the drawn parts of a dashboard in Grafana's format.
 	dashboard struct {
 		Title  string   `json:"title"`
 		Panels []*panel `json:"panels"`
@@ -54,7 +54,7 @@ type (
 		} `json:"fieldConfig"`
 		series []series
 	}
-	// A series has its values by their moments, in seconds since 1970.
+	// series contains values by time, in seconds since 1970.
 	series struct {
 		Legend string
 		labels map[string]string
@@ -78,7 +78,7 @@ func seriesOf(t *testing.T, r result, legend string) series {
 	for _, point := range points {
 		value, err := strconv.ParseFloat(point[1].(string), 64)
 		require.NoError(t, err)
-		if value == value { // a rate of nothing is none
+		if value == value { // skip NaN, the ratio of empty rates
 			s.at, s.values = append(s.at, point[0].(float64)), append(s.values, value)
 		}
 	}
@@ -93,7 +93,7 @@ func (s series) last() float64 {
 	return s.values[len(s.values)-1]
 }
 
-// text writes a value in the panel's unit, as Grafana names it.
+// text formats a value in the panel's unit, named as in Grafana.
 func (p *panel) text(v float64) string {
 	prefixed := func(base float64, prefixes ...string) string {
 		i := 0
@@ -123,7 +123,7 @@ func (p *panel) text(v float64) string {
 	return prefixed(1000, "", " K") + " " + p.FieldConfig.Defaults.Unit
 }
 
-// Stat is the value of a panel that has one, or its name.
+// Stat returns the value of a panel with a single value, or its name.
 func (p *panel) Stat() string {
 	if len(p.series) == 0 {
 		return "no data"
@@ -134,7 +134,7 @@ func (p *panel) Stat() string {
 	return p.text(p.series[0].last())
 }
 
-// Color is that of the panel's thresholds.
+// Color returns the color of the value in the panel's thresholds.
 func (p *panel) Color() (color string) {
 	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
 		if step.Value == nil || len(p.series) > 0 && p.series[0].last() >= *step.Value {
@@ -144,7 +144,7 @@ func (p *panel) Color() (color string) {
 	return color
 }
 
-// Rows are those of a table.
+// Rows returns the rows of a table.
 func (p *panel) Rows() (rows [][]string) {
 	for _, s := range p.series {
 		var row []string
@@ -158,7 +158,7 @@ func (p *panel) Rows() (rows [][]string) {
 	return rows
 }
 
-// Lines are the names of curves, with their newest values and colours.
+// Lines returns the names of curves, with their newest values and colors.
 func (p *panel) Lines() (lines [][2]string) {
 	for i, s := range p.series {
 		if len(s.values) > 0 {
@@ -170,7 +170,7 @@ func (p *panel) Lines() (lines [][2]string) {
 
 func hue(i int) string { return fmt.Sprintf("hsl(%d 60%% 45%%)", 210+i*67) }
 
-// Top is the highest value.
+// Top returns the highest value.
 func (p *panel) Top() string { return p.text(p.top()) }
 
 func (p *panel) top() (top float64) {
@@ -180,7 +180,7 @@ func (p *panel) top() (top float64) {
 	return top
 }
 
-// draw draws curves, and of a state-timeline a bar for each time in which it is so.
+// draw draws curves. For a state-timeline it draws a bar for each time span with the state.
 func (p *panel) draw(from, to time.Time) template.HTML {
 	x := func(at float64) float64 { return 1000 * (at - float64(from.Unix())) / to.Sub(from).Seconds() }
 	var b strings.Builder
@@ -224,7 +224,7 @@ table { border-spacing: 10px 2px; font-size: 11px } .none { flex: 1; display: gr
 <svg viewBox="0 0 1000 1000" preserveAspectRatio="none">{{draw .}}</svg><ul>{{range .Lines}}<li style="color: {{index . 1}}">{{index . 0}}</li>{{end}}</ul></div>{{end}}
 </section>{{end}}</main>`
 
-// picture draws a dashboard where Grafana would have its panels, and saves a browser's picture of it.
+// picture draws a dashboard with Grafana's layout, and saves a browser's screenshot of it.
 func (d dashboard) picture(t *testing.T, from, to time.Time, file string) {
 	t.Helper()
 	drawn, err := template.New("").Funcs(template.FuncMap{
@@ -242,7 +242,7 @@ func (d dashboard) picture(t *testing.T, from, to time.Time, file string) {
 	require.NoError(t, os.WriteFile(file, fewColors(t, b.Shot()), 0o644))
 }
 
-// fewColors returns a PNG with at most 256 colors, half as large: documents are a part of the manager.
+// fewColors returns a PNG with at most 256 colors and half the size, because documents are part of the manager.
 func fewColors(t *testing.T, shot []byte) []byte {
 	t.Helper()
 	all, err := png.Decode(bytes.NewReader(shot))

@@ -9,8 +9,8 @@ import (
 	"vmop/test/tier"
 )
 
-// TestMain lets more scenarios run at a time than there are processors, as most wait now and then. With more
-// than these the processors are busy anyway, and guests that get too little of them take minutes to boot.
+// TestMain allows more parallel scenarios than there are processors, because most scenarios sometimes wait. With more
+// than four, guests get too little processor time and take minutes to boot.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -19,14 +19,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A scenario is what a user lives through.
+// scenario is a test from a user's view.
 type scenario struct {
 	name string
 	run  func(*testing.T, *lab)
 }
 
-// TestCluster proves what Kubernetes adds to a VM, once: it runs, is changed, survives its runner, and moves when its
-// node is drained. Each test here has a cluster of its own. "make test" runs this one, "make test-all" all of them.
+// TestCluster tests once what Kubernetes adds to a VM: the VM runs, is changed, survives its runner, and moves when its
+// node is drained. Each test here has its own cluster. "make test" runs this test, "make test-all" all of them.
 func TestCluster(t *testing.T) {
 	l := newLab(t)
 	sideBySide(t, l, []scenario{
@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 	t.Run("DrainedNode", func(t *testing.T) { drainedNode(t, l) })
 }
 
-// TestVMs has what happens to VMs.
+// TestVMs runs the scenarios about the life of VMs.
 func TestVMs(t *testing.T) {
 	tier.Deep(t)
 	sideBySide(t, newLab(t), []scenario{
@@ -58,7 +58,7 @@ func TestVMs(t *testing.T) {
 	})
 }
 
-// TestTypesAndAccess has VM types, and the ways to a VM.
+// TestTypesAndAccess runs the scenarios about VM types and access to VMs.
 func TestTypesAndAccess(t *testing.T) {
 	tier.Deep(t)
 	sideBySide(t, newLab(t), []scenario{
@@ -77,7 +77,7 @@ func TestTypesAndAccess(t *testing.T) {
 	})
 }
 
-// TestDisks has disks and images, and VMs that move with theirs.
+// TestDisks runs the scenarios about disks and images, and about VMs that move with their disks.
 func TestDisks(t *testing.T) {
 	tier.Deep(t)
 	sideBySide(t, newLab(t), []scenario{
@@ -93,7 +93,8 @@ func TestDisks(t *testing.T) {
 	})
 }
 
-// TestDisturbances has what disturbs all others: faults, full nodes, and guests that need a processor for themselves.
+// TestDisturbances runs the scenarios that disturb all others: failures, full nodes, and guests that need a processor
+// for themselves.
 func TestDisturbances(t *testing.T) {
 	tier.Deep(t)
 	l := newLab(t)
@@ -114,7 +115,7 @@ func TestDisturbances(t *testing.T) {
 	}
 }
 
-// sideBySide runs scenarios that don't disturb each other.
+// sideBySide runs independent scenarios at the same time.
 func sideBySide(t *testing.T, l *lab, scenarios []scenario) {
 	t.Helper()
 	t.Run("SideBySide", func(t *testing.T) {

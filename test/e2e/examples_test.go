@@ -16,8 +16,8 @@ import (
 	"vmop/test/wait"
 )
 
-// Examples run, on a cluster that has neither Ceph nor a load balancer. The lab's
-// manager is configured as theirs are.
+// Examples run on a cluster without Ceph and without a load balancer. The lab's manager has the examples'
+// configuration.
 func examples(t *testing.T, l *lab) {
 	device, err := l.Block(t.Context(), "local-disk", diskSize)
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func examples(t *testing.T, l *lab) {
 	local.runs()
 	local.claim("system-disk-local-0")
 	require.Contains(t, local.runner("qmp", "query-block"), "/dev/system-disk")
-	local.cutOff() // firmware that finds nothing to boot computes without end
+	local.cutOff() // firmware without a boot device uses all its processor time
 
 	shown := l.example(t, "display-secret", "shown", []string{"secret.yaml", "vm.yaml"})
 	shown.runs()
@@ -55,8 +55,8 @@ func examples(t *testing.T, l *lab) {
 	keyboards.cutOff()
 }
 
-// example applies files of an example. What is to be replaced in them comes in pairs,
-// as for strings.NewReplacer; VMs called test-vm get another name, as there are more.
+// example applies files of an example. replace contains pairs of texts, as for strings.NewReplacer. VMs called test-vm
+// are renamed, because several examples use this name.
 func (l *lab) example(t *testing.T, folder, name string, files []string, replace ...string) *clusterVM {
 	t.Helper()
 	v := l.adoptTest(t, name)
@@ -68,9 +68,8 @@ func (l *lab) example(t *testing.T, folder, name string, files []string, replace
 	return v
 }
 
-// reachedFromOutside requires that the VM's service is as in the example, and that the
-// display can be reached by it. Nothing assigns an address to it here, so that of a
-// node is used.
+// reachedFromOutside requires that the VM's service is as in the example, and that it leads to the display. No address
+// is assigned to the service here, so the test uses a node's address.
 func (v *clusterVM) reachedFromOutside() {
 	v.t.Helper()
 	var service corev1.Service

@@ -21,11 +21,11 @@ import (
 	"vmop/test/wait"
 )
 
-// exported is the namespace of exports. Its pods get no rights.
+// exported is the namespace of exports. Its pods run without privileges.
 const exported = "exports"
 
-// An export serves the claim of a disk to whoever has the VM's certificate, at an address that
-// stays; what has been asked for meanwhile waits for the next pod.
+// An export serves the claim of a disk to clients with the VM's certificate, at a stable address. Requests wait while
+// another pod takes over.
 func exports(t *testing.T, l *lab) {
 	_, err := l.Kubectl(t.Context(), "create", "namespace", exported)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func exports(t *testing.T, l *lab) {
 	}
 }
 
-// export makes a disk and its export, and uses the disk as a VM does.
+// export creates a disk and its export, and uses the disk as a VM does.
 func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode, authority *nbd.Authority) {
 	ctx := t.Context()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: exported, Name: name}}
@@ -82,13 +82,13 @@ func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode
 
 	out := l.qemuIO(t, name, made.Spec.ClusterIP, "write -P 1 0 64k", "flush")
 	require.Contains(t, out, "wrote 65536/65536")
-	// Another pod takes the place of this one while a client is connected.
+	// Another pod replaces this pod while a client is connected.
 	used := make(chan string, 1)
 	go func() {
 		used <- l.qemuIO(t, name, made.Spec.ClusterIP, "read -P 1 0 64k", "sleep 5000", "write -P 2 1M 64k",
 			"read -P 1 0 64k")
 	}()
-	time.Sleep(time.Second) // so that it is connected before; if it isn't, it waits as well
+	time.Sleep(time.Second) // usually enough to connect before; a later connection waits as well
 	_, err = l.Kubectl(ctx, "-n", exported, "delete", "pod", name, "--timeout=1m")
 	require.NoError(t, err)
 	l.applyAny(t, pod)
@@ -109,7 +109,7 @@ func (l *lab) export(t *testing.T, name string, mode corev1.PersistentVolumeMode
 	}
 }
 
-// exportClient makes a pod with a VM's certificate.
+// exportClient creates a pod with a VM's certificate.
 func (l *lab) exportClient(t *testing.T, authority *nbd.Authority) {
 	t.Helper()
 	client, err := authority.Client(time.Now())
@@ -132,7 +132,7 @@ func (l *lab) exportClient(t *testing.T, authority *nbd.Authority) {
 			"terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false,
 			"containers": []any{map[string]any{
 				"name": "client", "image": "vmop/runner:devel", "command": []any{"/usr/local/bin/vmimport"},
-				"args": []any{"import", "--upload", "--socket", "/tmp/idle", "--target", "/tmp/none"}, // which waits
+				"args": []any{"import", "--upload", "--socket", "/tmp/idle", "--target", "/tmp/none"}, // it only waits
 				"securityContext": map[string]any{
 					"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}},
 				},
@@ -150,7 +150,7 @@ func (l *lab) exportClient(t *testing.T, authority *nbd.Authority) {
 	l.waitFor(t, "pod/client")
 }
 
-// qemuIO uses the disk at an address by QEMU's client, and returns what that says.
+// qemuIO accesses the disk at an address with QEMU's client, and returns its output.
 func (l *lab) qemuIO(t *testing.T, name, address string, commands ...string) string {
 	args := []string{
 		"-n", exported, "exec", "client", "--", "qemu-io", "--object",
@@ -167,7 +167,7 @@ func (l *lab) qemuIO(t *testing.T, name, address string, commands ...string) str
 	return out
 }
 
-// applyAny applies a resource in whose metadata its namespace is.
+// applyAny applies a resource with a namespace in its metadata.
 func (l *lab) applyAny(t *testing.T, object any) {
 	t.Helper()
 	text, err := json.Marshal(object)

@@ -21,9 +21,8 @@ import (
 	"vmop/test/wait"
 )
 
-// As docs/tasks/web.md has it: a user sends a file from the browser to a new image, and to a new disk, and gets both
-// back as files. The pods that have the data let no one else in: they run with the rights that the manager gives
-// them.
+// As in docs/tasks/web.md, a user uploads a file from the browser to a new image and to a new disk, and downloads both.
+// The pods with the data accept only the manager: they run with the permissions that the manager grants.
 func filesThroughPages(t *testing.T, l *lab, b *browser.Browser, address string) {
 	content := make([]byte, 9<<20) // two pieces
 	_, err := rand.NewChaCha8([32]byte{9}).Read(content[4<<20:])

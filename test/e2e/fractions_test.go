@@ -12,13 +12,13 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// busy has two processes of a guest compute for so many seconds by its own clock, and writes how much one
-// of them has done.
+// busy makes two processes of a guest compute for a number of seconds of its clock, and prints the work that one of
+// them has done.
 const busy = `sh read s r </proc/uptime; end=$((${s%%.*}+%d)); (while :; do :; done) & n=0; ` +
 	`while [ ${s%%.*} -lt $end ]; do n=$((n+1)); read s r </proc/uptime; done; kill $!; echo $n >/tmp/done`
 
-// Two guests that want all CPUs of a node get them in the proportion of their coreFraction: the work that
-// they do is counted by themselves. The weights are 1 to 4 (docs/reference/classes.md).
+// Two guests that could use all CPUs of a node receive shares in proportion to their coreFraction, according to the
+// work that they count. The weights are 1 to 4 (docs/reference/classes.md).
 func fractions(t *testing.T, l *lab) {
 	of := func(name string, fraction v1.CoreFraction) *clusterVM {
 		return l.create(t, tiny(name, func(s *v1.VirtualMachineSpec) {
@@ -38,7 +38,7 @@ func fractions(t *testing.T, l *lab) {
 		require.EqualValues(t, 2, r.Limits.Cpu().Value())
 		require.Equal(t, corev1.PodQOSBurstable, v.pod().Status.QOSClass)
 	}
-	for attempt := 1; ; attempt++ { // a guest that begins late computes alone in the end
+	for attempt := 1; ; attempt++ { // a guest that begins late computes alone at the end
 		for _, guest := range guests {
 			guest.tell(fmt.Sprintf(busy, 20))
 		}

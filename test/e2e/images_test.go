@@ -14,8 +14,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A user sends an image to the cluster. Two VMs read it at the same time, and can't write to it; a third one has a
-// disk of it, which it can write to.
+// A user uploads an image to the cluster. Two VMs read it at the same time, and can't write to it. A third VM has a
+// writable disk created from it.
 func images(t *testing.T, l *lab) {
 	content := bytes.Repeat([]byte("what the user has sent\n"), 100_000)
 	content = content[:len(content)/4096*4096]
@@ -55,7 +55,8 @@ func images(t *testing.T, l *lab) {
 	require.Equal(t, want, first.ask("blockdev --flushbufs /dev/vda; "+sum))
 }
 
-// exports fetches the disk, and the image, in each format. The disk is larger than what was sent, by zeros.
+// exports downloads the disk and the image in each format. The disk is larger than the uploaded data and ends with
+// zeros.
 func (u *user) exports(raw string, size int64) {
 	u.t.Helper()
 	u.types("kubectl vmop disk export of-sent ~/disk.qcow2 && kubectl vmop image export sent ~/image.raw --format raw && "+

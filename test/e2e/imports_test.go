@@ -27,8 +27,8 @@ import (
 	"vmop/test/wait"
 )
 
-// Disks get their data of a web server: one that wants a password, one that shows how far the import
-// is, and one that has no image. A VM waits for its disk, and boots from it.
+// Disks import their data from a web server that needs a password, that sends data slowly to show the progress, or that
+// lacks the image. A VM waits for its disk, and boots from it.
 func imports(t *testing.T, l *lab) {
 	s := newImageServer(t, l)
 	v := l.create(t, tiny("imported", func(spec *v1.VirtualMachineSpec) {
@@ -93,7 +93,7 @@ func imports(t *testing.T, l *lab) {
 	require.NotContains(t, v.managerLog(t.Context()), "canary-import")
 }
 
-// clusterImage makes an image of the cluster, and a VM boots from what its namespace stores of it.
+// clusterImage creates a cluster image. A VM boots from the copy in its namespace.
 func (l *lab) clusterImage(t *testing.T, name, url string, raw []byte) {
 	t.Helper()
 	sum := sha256.Sum256(raw)
@@ -111,7 +111,7 @@ func (l *lab) clusterImage(t *testing.T, name, url string, raw []byte) {
 	v.console().await(guest.SectorSays)
 }
 
-// importDisk makes a disk of an image on a web server; it is deleted when the test ends.
+// importDisk creates a disk from an image on a web server. The disk is deleted when the test ends.
 func (l *lab) importDisk(t *testing.T, name, mode, source string) {
 	t.Helper()
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: `+name+`},
@@ -142,8 +142,8 @@ func (l *lab) diskIs(t *testing.T, name string, phase v1.DiskPhase, reason strin
 	return &d
 }
 
-// restrictedImport requires that a namespace that enforces Pod Security "restricted" lets the import
-// pod of a disk in, and that it has no token.
+// restrictedImport requires that a namespace that enforces Pod Security "restricted" admits the import pod of a disk,
+// and that the pod has no token.
 func (l *lab) restrictedImport(t *testing.T, name string) {
 	t.Helper()
 	var pod corev1.Pod
@@ -169,7 +169,7 @@ func (l *lab) restrictedImport(t *testing.T, name string) {
 type imageServer struct {
 	raw, qcow2 []byte
 	at         string
-	release    chan struct{} // the second half of slow.img
+	release    chan struct{} // releases the second half of slow.img
 }
 
 func newImageServer(t *testing.T, l *lab) *imageServer {
@@ -203,7 +203,7 @@ func (s *imageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		_, _ = w.Write(s.qcow2)
-	case "/debian-12.qcow2": // what documents call it
+	case "/debian-12.qcow2": // its name in documents
 		_, _ = w.Write(s.qcow2)
 	case "/slow.img":
 		w.Header().Set("Content-Length", strconv.Itoa(len(s.raw)))

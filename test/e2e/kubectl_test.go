@@ -26,17 +26,17 @@ import (
 	"vmop/test/wait"
 )
 
-// user types commands: kubectl finds the plugin, a viewer and ssh.
+// user types commands. kubectl finds the plugin, a viewer and ssh.
 type user struct {
 	*lab
 	t    *testing.T
 	home string
 	env  []string
-	// outside: not in the cluster's network.
+	// outside is set for a user outside of the cluster's network.
 	outside bool
 }
 
-// newUser makes a user whose namespace is that of the VMs.
+// newUser returns a user of the namespace with the VMs.
 func newUser(t *testing.T, l *lab) *user {
 	t.Helper()
 	home := t.TempDir()
@@ -61,7 +61,7 @@ value() { sed -n "s/^$1=//p" "$2"; }
 exec timeout 100 spicy-screenshot -h "$(value host "$1")" -p "$(value port "$1")" -o "$HOME/screen.ppm"
 `
 
-// viewer is a VNC viewer that prints what the screen says first.
+// viewer is a VNC viewer that prints the first text of the screen.
 const viewer = `#!/usr/bin/env python3
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -69,7 +69,7 @@ s.connect(sys.argv[1])
 print(s.recv(12).decode(), end="")
 `
 
-// command returns a line as a command.
+// command returns a command that runs a line.
 func (u *user) command(line string) *exec.Cmd {
 	cmd := u.Inside(u.t.Context(), "sh", "-c", line)
 	if u.outside {
@@ -79,7 +79,7 @@ func (u *user) command(line string) *exec.Cmd {
 	return cmd
 }
 
-// types runs a line, and returns what it prints.
+// types runs a line, and returns its output.
 func (u *user) types(line, input string) string {
 	u.t.Helper()
 	cmd := u.command(line)
@@ -89,7 +89,7 @@ func (u *user) types(line, input string) string {
 	return out.String()
 }
 
-// until runs a line until it prints what matches, with success.
+// until repeats a line until it succeeds with output that matches a pattern.
 func (u *user) until(line, pattern string) {
 	u.t.Helper()
 	wait.For(u.t, line, func() error {
@@ -104,8 +104,8 @@ func (u *user) until(line, pattern string) {
 	})
 }
 
-// The commands that documents of KubeVirt and Deckhouse show work with the name of our program,
-// word by word, and the guest answers.
+// The commands in documents of KubeVirt and Deckhouse work with our program's name and no other change, and the guest
+// answers.
 func commandsOfOthers(t *testing.T, l *lab) {
 	u := newUser(t, l)
 	vms := map[string]*clusterVM{}
@@ -170,20 +170,20 @@ func commandsOfOthers(t *testing.T, l *lab) {
 	require.Equal(t, int32(22), service.Spec.Ports[0].TargetPort.IntVal)
 }
 
-// copies copies a file to the guest and back, by what is scp here and there.
+// copies copies a file to the guest and back, with scp on both sides.
 func (u *user) copies(name string) {
 	u.t.Helper()
 	u.types("seq 20000 >~/here && kubectl vmop scp ~/here root@"+name+":/tmp/there && "+
 		"kubectl vmop scp root@"+name+":/tmp/there ~/back && cmp ~/here ~/back", "")
 }
 
-// usesConsole types on a console, reads the answer, and leaves by the key.
+// usesConsole types on a console, reads the answer, and exits with the escape key.
 func (u *user) usesConsole(line string) {
 	u.t.Helper()
 	require.Equal(u.t, "42", u.asks(line, "echo $((40+2))"))
 }
 
-// asks has the guest run a command, on the console that a line opens.
+// asks runs a command in the guest, on the console that a line opens.
 func (u *user) asks(line, command string) (answer string) {
 	u.t.Helper()
 	c, cmd := &console{t: u.t}, u.command(line)
@@ -198,19 +198,18 @@ func (u *user) asks(line, command string) (answer string) {
 	return answer
 }
 
-// sshServer is the path of the guest's SSH server.
+// sshServer returns the path of the guest's SSH server.
 func (u *user) sshServer() string { return filepath.Join(u.home, "guest-sshd") }
 
-// withSSH puts an initial RAM disk with an SSH server, and others of this computer's programs, into
-// the image repository, and returns its name.
+// withSSH adds an initial RAM disk with an SSH server and other programs of this computer to the image repository, and
+// returns its name.
 func (u *user) withSSH(programs ...string) string {
 	u.t.Helper()
 	require.NoError(u.t, program.Build(u.t.Context(), u.sshServer(), "vmop/test/guest/sshd"))
 	return u.guestWith(u.t, append(programs, u.sshServer())...)
 }
 
-// guestWith puts an initial RAM disk with programs of this computer into the image repository, and returns its
-// name.
+// guestWith adds an initial RAM disk with programs of this computer to the image repository, and returns its name.
 func (l *lab) guestWith(t *testing.T, programs ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(guest.Tiny(t).With(t, programs...).Initrd)
@@ -220,7 +219,7 @@ func (l *lab) guestWith(t *testing.T, programs ...string) string {
 	return name
 }
 
-// beginSSH is what starts the server in a guest, which then says "begun".
+// beginSSH returns a command that starts the server in a guest and prints "begun" when it listens.
 func (u *user) beginSSH() string {
 	return u.sshServer() + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done; echo begun"
 }
@@ -231,7 +230,7 @@ func (u *user) startSSH(name string) {
 	require.Equal(u.t, "begun", u.asks("kubectl vmop console "+name, u.beginSSH()))
 }
 
-// Whatever kubectl vmop does with the guest and the machine, it does with real ones.
+// Each kubectl vmop command for the guest and the machine works with a real VM.
 func pluginOfKubectl(t *testing.T, l *lab) {
 	u := newUser(t, l)
 	v := l.create(t, tiny("plugged", func(s *v1.VirtualMachineSpec) {
@@ -286,7 +285,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	u.types("kubectl vmop delete plugged --wait --timeout 5m", "")
 }
 
-// exposes makes a Service of a running guest's web server, which then answers at the pod's address.
+// exposes creates a Service for a running guest's web server, which then answers at the pod's address.
 func (u *user) exposes(v *clusterVM) {
 	u.t.Helper()
 	u.types("kubectl vmop expose "+v.name+" --port 8000 --target-port 80 --type NodePort", "")
@@ -296,7 +295,7 @@ func (u *user) exposes(v *clusterVM) {
 	u.fetches(net.JoinHostPort(v.pod().Status.HostIP, fmt.Sprint(service.Spec.Ports[0].NodePort)))
 }
 
-// forwards reaches the guest's web server by a port of the user's computer.
+// forwards reaches the guest's web server through a forwarded port on the user's computer.
 func (u *user) forwards(name string) {
 	u.t.Helper()
 	cmd := u.command("exec kubectl-vmop port-forward " + name + " 18080:80")

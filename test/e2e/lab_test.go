@@ -28,24 +28,23 @@ import (
 const (
 	// tick is the interval of checks.
 	tick = 200 * time.Millisecond
-	// namespace is that of the seed document's example.
+	// namespace is the namespace of the seed document's example.
 	namespace = "vmop-demo"
-	// storage is the class of the volumes that the lab makes.
+	// storage is the class of the volumes that the lab creates.
 	storage = "lab"
 )
 
-// lab is a cluster with a manager, and all that VMs need.
+// lab is a cluster with a manager and everything that VMs need.
 type lab struct {
 	*cluster.Cluster
 	client  client.Client
 	volumes *volumes
-	// users are the tests that have created a VM of a name. Its claims stay, so another test's VM of that name
-	// would have them.
+	// users are the tests that have created a VM, by VM name. The VM's claims remain, so a VM of the same name in
+	// another test would reuse them.
 	users sync.Map
 }
 
-// newLab starts the cluster and the manager. What it takes along is removed when
-// the test ends.
+// newLab starts the cluster and the manager. Everything is removed when the test ends.
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e")
@@ -96,7 +95,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// down ends the cluster. What was logged stays where a test has failed.
+// down ends the cluster. The logs are kept if the test failed.
 func (l *lab) down(t testing.TB) {
 	ctx := context.WithoutCancel(t.Context())
 	if t.Failed() {
@@ -105,7 +104,7 @@ func (l *lab) down(t testing.TB) {
 	require.NoError(t, l.Down(ctx))
 }
 
-// managerLog returns the last lines of the manager, and those of the one before.
+// managerLog returns the last lines of the current manager's log and of the previous one's.
 func (l *lab) managerLog(ctx context.Context) string {
 	var text strings.Builder
 	for _, which := range []string{"--previous=true", "--previous=false"} {
@@ -118,7 +117,7 @@ func (l *lab) managerLog(ctx context.Context) string {
 	return text.String()
 }
 
-// connect makes a client for the tests, who may do everything.
+// connect creates a client with all permissions for the tests.
 func (l *lab) connect(t testing.TB) {
 	t.Helper()
 	config, err := clustertest.Config(l.Cluster)
@@ -138,8 +137,7 @@ func (l *lab) kubectl(t testing.TB, args ...string) string {
 	return out
 }
 
-// deploy applies deploy/ by a kustomization such as users write, and waits for the
-// manager.
+// deploy applies deploy/ with a typical user's kustomization, and waits for the manager.
 func (l *lab) deploy(t testing.TB) {
 	t.Helper()
 	overlay := l.overlay(t, "manager")
@@ -149,7 +147,7 @@ func (l *lab) deploy(t testing.TB) {
 	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
 }
 
-// apply applies a file. REPOSITORY in it is the folder of the image repository.
+// apply applies a file. REPOSITORY in it is replaced by the folder of the image repository.
 func (l *lab) apply(t testing.TB, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -166,7 +164,7 @@ func (l *lab) applyText(t testing.TB, text string) {
 	require.NoError(t, err, "%s\n%s", out, text)
 }
 
-// meanwhile does something again and again, as long as the test runs.
+// meanwhile calls do repeatedly while the test runs.
 func meanwhile(t testing.TB, do func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

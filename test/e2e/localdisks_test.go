@@ -13,8 +13,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A guest moves to another node with disks that only one node at a time can have: they are copied while it runs. Where
-// the disks were before goes with the operation (docs/tasks/migration-in-the-cluster.md).
+// A guest moves to another node with disks that only one node at a time can use. They are copied while the guest runs.
+// The old disks are deleted with the operation (docs/tasks/migration-in-the-cluster.md).
 func localDisks(t *testing.T, l *lab) {
 	for name, mode := range map[string]string{"local-device": "Block", "local-file": "Filesystem"} {
 		l.applyText(t, fmt.Sprintf(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: %s},
@@ -69,18 +69,18 @@ func localDisks(t *testing.T, l *lab) {
 	l.claimGoes(t, last)
 }
 
-// writesWord writes a word at the beginning of the first disk, and prints what readsWord does.
+// writesWord returns a command that writes a word at the beginning of the first disk, with the output of readsWord.
 func writesWord(n int) string {
 	return fmt.Sprintf("echo word-%d | dd of=/dev/vda conv=fsync 2>/dev/null; ", n) + readsWord
 }
 
-// readsWord prints the word at the beginning of the first disk, as it is on the disk.
+// readsWord prints the word at the beginning of the first disk, bypassing the cache.
 const readsWord = "blockdev --flushbufs /dev/vda; head -c 6 /dev/vda"
 
-// key is that of an object of the lab.
+// key returns the key of an object of the lab.
 func key(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
 
-// targetOf returns the claim that a disk has.
+// targetOf returns the name of a disk's claim.
 func (l *lab) targetOf(t *testing.T, disk string) string {
 	t.Helper()
 	var d v1.VirtualDisk
@@ -88,7 +88,7 @@ func (l *lab) targetOf(t *testing.T, disk string) string {
 	return d.Status.Target.PersistentVolumeClaimName
 }
 
-// claimGoes waits until a claim is gone.
+// claimGoes waits until a claim is deleted.
 func (l *lab) claimGoes(t *testing.T, name string) {
 	t.Helper()
 	wait.For(t, "the end of the claim "+name, func() error {

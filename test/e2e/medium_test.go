@@ -19,9 +19,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A guest boots from a CD that a web server gives to those only who know a password, at
-// the VM's start and after a change of the medium. The passwords are where the medium is
-// named, and nowhere else: in no command line, log, event or status.
+// A guest boots from a CD on a web server that needs a password, at the VM's start and after a change of the medium.
+// The passwords appear only in the definition of the medium, and not in a command line, log, event or status.
 func mediumByPassword(t *testing.T, l *lab) {
 	const user, first, second = "canary-user-11c0", "canary-first-5d3e", "canary-second-a8f2"
 	server := newMediaServer(t, l, user, map[string]string{"/first.iso": first, "/second.iso": second})
@@ -51,19 +50,19 @@ func mediumByPassword(t *testing.T, l *lab) {
 	screen.await(guest.SectorSays)
 	require.Positive(t, server.served("/second.iso"))
 	l.searchFor(t, v, second, []string{"ConfigMap/medium", "VirtualMachine/medium", "file config.yaml"})
-	l.searchFor(t, v, first, []string{"file machine.json"}) // the definition it was started with
+	l.searchFor(t, v, first, []string{"file machine.json"}) // the definition with which it was started
 	v.delete()
 }
 
-// mediaServer serves one bootable CD by names that have a password each.
+// mediaServer serves one bootable CD under several names, each with a password.
 type mediaServer struct {
 	user      string
-	passwords map[string]string // by paths
+	passwords map[string]string // by path
 	medium    string
 	at        net.Addr
 
 	mu    sync.Mutex
-	bytes map[string]int // that were read of the medium, by paths
+	bytes map[string]int // read from the medium, by path
 }
 
 func newMediaServer(t *testing.T, l *lab, user string, passwords map[string]string) *mediaServer {
@@ -88,7 +87,7 @@ func newMediaServer(t *testing.T, l *lab, user string, passwords map[string]stri
 	return m
 }
 
-// address is that of a medium, with user and password.
+// address returns the address of a medium, with user and password.
 func (m *mediaServer) address(user, password, path string) string {
 	return fmt.Sprintf("http://%s:%s@%s%s", user, password, m.at, path)
 }
@@ -107,14 +106,14 @@ func (m *mediaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.bytes[r.URL.Path] += counted.n
 }
 
-// served is how many bytes of a medium were read.
+// served returns how many bytes of a medium were read.
 func (m *mediaServer) served(path string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes[path]
 }
 
-// countedWriter counts the bytes of an answer.
+// countedWriter counts the bytes of a response.
 type countedWriter struct {
 	http.ResponseWriter
 	n int

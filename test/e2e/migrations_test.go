@@ -22,9 +22,9 @@ import (
 	"vmop/test/wait"
 )
 
-// A guest moves to the other node and back without noticing, with its disk and with one that it has got while it ran,
-// and starts where it is; one whose disk other nodes can't use moves to another pod of its node
-// (docs/tasks/migration.md).
+// A guest moves to the other node and back without interruption, with its own disk and a disk that was attached while
+// it ran, and it restarts on its current node. A guest with a disk that other nodes can't use moves to another pod on
+// its node (docs/tasks/migration.md).
 func migrations(t *testing.T, l *lab) {
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: moves-data},
   spec: {persistentVolumeClaim: {storageClassName: lab, size: 16Mi, accessMode: ReadWriteMany}}}`)
@@ -74,7 +74,7 @@ func migrations(t *testing.T, l *lab) {
 	inside = v.console().booted()
 	require.Equal(t, written, inside.ask(reads))
 	boot = inside.ask(bootID)
-	node := v.now().Status.NodeName // the scheduler has chosen again
+	node := v.now().Status.NodeName // the scheduler may have chosen another node
 	inside = v.moves("evicted", "type: Evict")
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 	require.NotEqual(t, node, v.now().Status.NodeName)
@@ -93,7 +93,7 @@ func migrations(t *testing.T, l *lab) {
 		stays.now().Status.NodeName+"}}")
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 
-	// What is of the pod reaches a running guest, when its definition approves of restarts.
+	// Changes of the pod reach a running guest if its definition approves restarts.
 	stays.change(func(s *v1.VirtualMachineSpec) {
 		s.Disruptions = &v1.Disruptions{RestartApprovalMode: v1.RestartAutomatic}
 		s.Resources = &v1.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("77m")}}
@@ -109,8 +109,7 @@ func migrations(t *testing.T, l *lab) {
 	require.Equal(t, []string{boot, written}, []string{inside.ask(bootID), inside.ask(reads)})
 }
 
-// backAndForth moves the guest VMOP_MOVES times, not at all without that: nothing is lost, and the manager doesn't
-// grow.
+// backAndForth moves the guest VMOP_MOVES times (default 0). No data is lost, and the manager's memory doesn't grow.
 func (v *clusterVM) backAndForth(inside *console) {
 	v.t.Helper()
 	count := times(v.t, "VMOP_MOVES", 0)
@@ -130,7 +129,7 @@ func (v *clusterVM) backAndForth(inside *console) {
 	require.Less(v.t, last, first*5/4)
 }
 
-// times returns how often something is done: as a variable of the environment says, or as usual.
+// times returns the number of repetitions from an environment variable, or the usual number.
 func times(t testing.TB, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -142,7 +141,7 @@ func times(t testing.TB, variable string, usual int) int {
 	return count
 }
 
-// managersMemory returns the memory that the manager's process alone has, in KiB.
+// managersMemory returns the private memory of the manager's process, in KiB.
 func (v *clusterVM) managersMemory() int {
 	v.t.Helper()
 	pids := v.processesOf(string(v.manager(v.t).UID), "vmmanager")
@@ -155,7 +154,8 @@ func (v *clusterVM) managersMemory() int {
 	return kib
 }
 
-// watched watches the VM by kubectl get -w. What it returns ends that, and returns the phases with their nodes.
+// watched watches the VM with kubectl get -w. The returned function ends the watch and returns the phases with their
+// nodes.
 func (v *clusterVM) watched() func() []string {
 	v.t.Helper()
 	var out bytes.Buffer
@@ -174,7 +174,7 @@ func (v *clusterVM) watched() func() []string {
 	}
 }
 
-// moves moves the guest by an operation, and returns its console in the other pod.
+// moves moves the guest with an operation, and returns its console in the other pod.
 func (v *clusterVM) moves(operation, spec string) *console {
 	v.t.Helper()
 	before, begin := v.pod(), time.Now()
@@ -187,8 +187,8 @@ func (v *clusterVM) moves(operation, spec string) *console {
 	return v.console()
 }
 
-// Whatever is killed while a guest moves, there is one guest afterwards, which has noticed nothing, and the operation
-// has ended. VMOP_KILLS is how often.
+// Any process may be killed during a migration: afterwards there is exactly one guest, which was not interrupted, and
+// the operation has ended. VMOP_KILLS is the number of kills.
 func migrationsInterrupted(t *testing.T, l *lab) {
 	rounds := times(t, "VMOP_KILLS", 3)
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: survives-local},
@@ -210,7 +210,7 @@ func migrationsInterrupted(t *testing.T, l *lab) {
 		source, target := v.pod(), fmt.Sprintf("%s-%d", v.name, 1-v.ordinal)
 		v.applyText(t, fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineOperation, "+
 			"metadata: {name: %s}, spec: {type: Migrate, virtualMachineName: %s}}", name, v.name))
-		<-time.After(after) // any moment
+		<-time.After(after) // a random time
 		switch victim {
 		case "manager":
 			l.killManager(t)
@@ -250,13 +250,13 @@ func (l *lab) killRunner(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// onAllNodes gives all nodes the first disk at a time.
+// onAllNodes lets all nodes use the first disk at the same time.
 func onAllNodes(s *v1.VirtualMachineSpec) {
 	s.VM.Disks[0].VolumeClaimTemplate.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 }
 
-// A node is drained: guests that can move leave it without noticing, two at a time, and one that can't, and need not,
-// is shut down and started on the other node (docs/tasks/migration-in-the-cluster.md).
+// When a node is drained, migratable guests leave it without interruption, two at a time. A guest that can't be
+// migrated, and need not be, is shut down and started on the other node (docs/tasks/migration-in-the-cluster.md).
 func drainedNode(t *testing.T, l *lab) {
 	strategy := func(s v1.EvictionStrategy) func(*v1.VirtualMachineSpec) {
 		return func(spec *v1.VirtualMachineSpec) { spec.EvictionStrategy = s }
@@ -281,7 +281,7 @@ func drainedNode(t *testing.T, l *lab) {
 	boot := inside.ask(bootID)
 	for _, v := range append(all[1:], restarts) {
 		v.runs()
-		v.change(func(s *v1.VirtualMachineSpec) { s.NodeSelector = nil }) // it may leave
+		v.change(func(s *v1.VirtualMachineSpec) { s.NodeSelector = nil }) // now it may leave
 	}
 	for _, v := range all {
 		wait.For(t, "the budget of "+v.name, func() error {

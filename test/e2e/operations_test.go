@@ -11,7 +11,7 @@ import (
 	"vmop/test/wait"
 )
 
-// operate applies an operation in the form of Deckhouse, and returns it when it has finished.
+// operate applies an operation in Deckhouse's form, and returns it when it has finished.
 func (v *clusterVM) operate(name, spec string) *v1.VirtualMachineOperation {
 	v.t.Helper()
 	v.applyText(v.t, fmt.Sprintf(`
@@ -40,8 +40,7 @@ func (v *clusterVM) operationEnds(name string) *v1.VirtualMachineOperation {
 	return &o
 }
 
-// Operations do what they say with real machines, as the guests see it, and are the record of it
-// (docs/reference/operations.md).
+// Operations act on real machines, as their guests confirm, and record the results (docs/reference/operations.md).
 func operations(t *testing.T, l *lab) {
 	v := l.create(t, tiny("operated", func(s *v1.VirtualMachineSpec) { s.VM.State = v1.Stopped }))
 	v.phase(v1.PhaseStopped)

@@ -25,8 +25,8 @@ import (
 	"vmop/test/wait"
 )
 
-// As docs/tasks/web.md has it: a user for the pages, kubectl port-forward, and a browser in which one logs in, starts a
-// VM, and types into its console.
+// As in docs/tasks/web.md, with a user for the pages and kubectl port-forward, a browser logs in, starts a VM, and
+// types into its console.
 func pagesInABrowser(t *testing.T, l *lab) {
 	v := l.create(t, tiny("paged", func(s *v1.VirtualMachineSpec) { s.VM.State = v1.Stopped }))
 	hash, err := login.HashPassword("a password")
@@ -39,7 +39,7 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	b.Open(address+"/vms/paged", "light", 1280)
 	b.Do("log in", chromedp.SendKeys(chromedp.CSS("#user"), "admin"),
 		chromedp.SendKeys(chromedp.CSS("#password"), "a password"+kb.Enter),
-		chromedp.WaitVisible(chromedp.CSS("#vmhead .state"))) // the page that one wanted to see
+		chromedp.WaitVisible(chromedp.CSS("#vmhead .state"))) // the page requested before the log-in
 	b.Do("the VM is stopped", browser.Holds(`document.querySelector("#vmhead .state").textContent.includes("Stopped")`))
 	b.Picture("cluster-login")
 	b.Open(address+"/", "light", 1280)
@@ -47,7 +47,7 @@ func pagesInABrowser(t *testing.T, l *lab) {
 		browser.Holds(`document.querySelector("#vm-paged .state").textContent.includes("Running")`))
 	b.Picture("cluster-list")
 	v.runs()
-	c := v.console().booted() // which may take longer than a page may take for anything
+	c := v.console().booted() // may take longer than the browser's patience
 	_, err = io.WriteString(c.input, "\x1d")
 	require.NoError(t, err)
 
@@ -65,8 +65,8 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	desktopOfAPool(t, l, b, address)
 }
 
-// As docs/tasks/pools.md has it: in the portal one gets a VM of a pool, which starts; the agent in the guest logs one
-// in; the screen is there; one gives the VM back, and is logged out.
+// As in docs/tasks/pools.md, a user requests a VM of a pool in the portal. The VM starts, its guest agent logs the user
+// in, and the screen appears. The user returns the VM and is logged out.
 func desktopOfAPool(t *testing.T, l *lab, b *browser.Browser, address string) {
 	v := l.create(t, tiny("desk", func(s *v1.VirtualMachineSpec) {
 		s.VM.State, s.Pools = v1.Stopped, []string{"desks"}
@@ -100,8 +100,8 @@ spec: {loginOnAssignment: true, permissions: [{user: admin, may: [start, accessC
 	require.Equal(t, "log-out", log())
 }
 
-// installLogInAgent starts the agent of docs/reference/guest-agents.md in a guest, and returns what waits for the
-// next user to be logged in or out.
+// installLogInAgent starts the agent of docs/reference/guest-agents.md in a guest, and returns a function that waits
+// for the next log-in or log-out.
 func (c *console) installLogInAgent() (next func() string) {
 	c.t.Helper()
 	page, err := os.ReadFile("../../docs/reference/guest-agents.md")
@@ -132,7 +132,7 @@ func (c *console) installLogInAgent() (next func() string) {
 	}
 }
 
-// awaitUsers waits until the manager has the users in their Secret, which its kubelet brings.
+// awaitUsers waits until the kubelet has delivered the Secret with the users to the manager.
 func awaitUsers(t *testing.T, address string) {
 	t.Helper()
 	wait.For(t, "users log in by a password", func() error {
@@ -166,7 +166,7 @@ func (l *lab) portForward(t *testing.T) string {
 	to := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	require.NotEmpty(t, to, line)
 
-	// kubectl listens in the cluster's network, and the browser isn't there.
+	// kubectl listens in the cluster's network, but the browser runs outside of it.
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
@@ -183,7 +183,7 @@ func (l *lab) portForward(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// join carries bytes between two connections until one ends.
+// join copies bytes between two connections until one ends.
 func join(front net.Conn, dial func() (net.Conn, error)) {
 	defer front.Close()
 	back, err := dial()

@@ -11,7 +11,7 @@ import (
 	"vmop/manager/vm/decide"
 )
 
-// beside are VMs with a label.
+// beside returns an affinity for VMs with a label.
 func beside(label string) *v1.VirtualMachineAndPodAffinity {
 	return &v1.VirtualMachineAndPodAffinity{Required: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"server": label}},
@@ -19,7 +19,7 @@ func beside(label string) *v1.VirtualMachineAndPodAffinity {
 	}}}
 }
 
-// VMs run on the node of others, and on another one, as their definitions say (docs/tasks/placement.md).
+// VMs run on the same node as other VMs or on another node, as their definitions require (docs/tasks/placement.md).
 func placement(t *testing.T, l *lab) {
 	labelled := func(name, label string, change ...func(*v1.VirtualMachineSpec)) *clusterVM {
 		d := tiny(name, change...)
@@ -54,7 +54,7 @@ func placement(t *testing.T, l *lab) {
 	nowhere.change(func(s *v1.VirtualMachineSpec) { s.Affinity.VirtualMachineAndPodAntiAffinity = nil })
 	require.Equal(t, node(far), node(nowhere))
 
-	// A VM that comes later is refused by one that is there, although its own definition has no such rule.
+	// A running VM keeps a later VM away even if the later VM's definition has no such rule.
 	second := labelled("second", "database", func(s *v1.VirtualMachineSpec) {
 		s.NodeSelector = map[string]string{corev1.LabelHostname: node(far)}
 	})
@@ -63,7 +63,7 @@ func placement(t *testing.T, l *lab) {
 	l.placesOfTheGuide(t, unplaced, database)
 }
 
-// placesOfTheGuide are the examples of Deckhouse's guide that name labels of nodes, and a preference.
+// placesOfTheGuide tests the examples of Deckhouse's guide that use node labels and a preference.
 func (l *lab) placesOfTheGuide(t *testing.T, unplaced func(*clusterVM, string), database *clusterVM) {
 	node := database.now().Status.NodeName
 	other := map[string]string{"node1": "node2", "node2": "node1"}[node]

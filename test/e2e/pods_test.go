@@ -20,9 +20,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The runner alone, in a pod of the user's making, boots a guest, follows the
-// ConfigMap, and shuts the guest down when the pod is deleted. It is the example, with
-// a Linux to boot.
+// A runner in a user's own pod, without a manager, boots a guest, follows the ConfigMap, and shuts the guest down when
+// the pod is deleted. The pod is the example's, with a bootable Linux.
 func runnerAlone(t *testing.T, l *lab) {
 	const own = "vmop-runner"
 	overlay := l.overlay(t, "runner-pod")
@@ -67,8 +66,8 @@ func runnerAlone(t *testing.T, l *lab) {
 	require.Empty(t, l.qemus("demo"))
 }
 
-// overlay returns a copy of a kustomization of testdata in which DEPLOY is deploy/,
-// EXAMPLES is examples/, and REPOSITORY the folder of the image repository.
+// overlay returns a copy of a kustomization of testdata. DEPLOY is replaced by deploy/, EXAMPLES by examples/, and
+// REPOSITORY by the folder of the image repository.
 func (l *lab) overlay(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(l.Dir, name)
@@ -77,7 +76,7 @@ func (l *lab) overlay(t testing.TB, name string) string {
 	for word, folder := range map[string]string{"DEPLOY": "../../deploy", "EXAMPLES": "../../examples"} {
 		folder, err := filepath.Abs(folder)
 		require.NoError(t, err)
-		folder, err = filepath.Rel(dir, folder) // kustomize takes no others
+		folder, err = filepath.Rel(dir, folder) // kustomize accepts only relative paths
 		require.NoError(t, err)
 		words = append(words, word, folder)
 	}
@@ -97,9 +96,8 @@ func onNode1(s *v1.VirtualMachineSpec) {
 	s.NodeSelector = map[string]string{corev1.LabelHostname: "node1"}
 }
 
-// Guests are neighbours on a bridge of their node, or behind their pod's address. A
-// guest behind that of a node reaches none of the node's services. Afterwards nothing is
-// left on the node.
+// Guests are connected to a bridge of their node, or share their pod's address. A guest that shares a node's address
+// can't reach the node's services. At the end, the node has no leftovers.
 func networks(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
 		l.node1(t, "ip", strings.Fields(words)...)
@@ -167,7 +165,7 @@ func (l *lab) onNode(t *testing.T, number int, name string, args ...string) stri
 	return strings.TrimSpace(string(out))
 }
 
-// A VM whose accelerator is KVM has the device, by being privileged.
+// A VM with the accelerator KVM accesses the device by being privileged.
 func kvm(t *testing.T, l *lab) {
 	v := l.fast(t, "fast")
 	v.until("to be privileged", func(now *v1.VirtualMachine) bool {
@@ -183,8 +181,8 @@ func (l *lab) configure(t *testing.T, setting string) {
 	l.reconfigure(t, "cpuOvercommit:", setting+"\n      cpuOvercommit:")
 }
 
-// reconfigure replaces a text in the manager's configuration until the test ends. The configuration
-// is changed by patches only: their manager of fields owns it from then on, and an apply would conflict.
+// reconfigure replaces a text in the manager's configuration until the test ends. It uses patches, which own the field
+// afterwards, so don't change the configuration with apply, which would conflict.
 func (l *lab) reconfigure(t *testing.T, old, replacement string) {
 	t.Helper()
 	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)
@@ -200,7 +198,7 @@ func (l *lab) reconfigure(t *testing.T, old, replacement string) {
 	t.Cleanup(func() { write(context.WithoutCancel(t.Context()), config) })
 }
 
-// fast makes a VM, which is stopped, for KVM.
+// fast creates a stopped VM for KVM.
 func (l *lab) fast(t *testing.T, name string) *clusterVM {
 	t.Helper()
 	l.volumes.holds(t, "system-disk-"+name+"-0", guest.Sector())
@@ -210,8 +208,8 @@ func (l *lab) fast(t *testing.T, name string) *clusterVM {
 	}))
 }
 
-// runsByKVM requires that the guest runs. Where KVM runs nothing, not even a guest
-// that stays in real mode, it requires that the VM's status says so.
+// runsByKVM requires that the guest runs. If KVM can't run even a real-mode guest, it requires that the VM's status
+// reports this.
 func (v *clusterVM) runsByKVM() {
 	v.t.Helper()
 	if err := guest.RunSector(v.t.Context(), "kvm"); err != nil {

@@ -8,12 +8,12 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// of gives a VM a run policy, and leaves its state to it.
+// of sets a VM's run policy and clears its state.
 func of(policy v1.RunPolicy) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) { s.RunPolicy, s.VM.State = policy, "" }
 }
 
-// What the end of a guest leads to by each run policy (docs/reference/virtual-machines.md).
+// Each run policy determines the reaction to the end of a guest (docs/reference/virtual-machines.md).
 func runPolicies(t *testing.T, l *lab) {
 	t.Run("AlwaysOff", func(t *testing.T) {
 		t.Parallel()

@@ -18,20 +18,19 @@ import (
 	"vmop/test/wait"
 )
 
-// processesOf returns the numbers of the processes of a pod that run a program.
-// The nodes' processes are also the machine's.
+// processesOf returns the IDs of a pod's processes that run a program. The nodes' processes are visible on the machine.
 func (l *lab) processesOf(podUID, program string) []int {
 	return l.search(func(cgroup string, words []string) bool {
 		return strings.Contains(cgroup, "pod"+podUID) && filepath.Base(words[0]) == program
 	})
 }
 
-// qemus returns the numbers of the QEMUs of a VM, on all nodes.
+// qemus returns the process IDs of a VM's QEMUs, on all nodes.
 func (l *lab) qemus(vm string) []int {
 	return l.search(func(_ string, words []string) bool { return guestOf(words) == vm })
 }
 
-// guestOf returns the VM that a process is the QEMU of, or "".
+// guestOf returns the VM of a QEMU process, or "".
 func guestOf(words []string) string {
 	at := slices.Index(words, "-name")
 	if !strings.HasPrefix(filepath.Base(words[0]), "qemu-system-") || at < 0 || at+1 == len(words) {
@@ -41,7 +40,7 @@ func guestOf(words []string) string {
 	return name
 }
 
-// search returns the processes of the cluster's pods that are wanted, the oldest first.
+// search returns the matching processes of the cluster's pods, the oldest first.
 func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 	own := fmt.Sprintf("/kube%d-node", l.Number)
 	entries, err := os.ReadDir("/proc")
@@ -69,7 +68,7 @@ func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 	return pids
 }
 
-// kill ends a process of a pod as kill -9 does.
+// kill ends a process of a pod like kill -9.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	p, err := os.FindProcess(pid)
@@ -88,8 +87,8 @@ func ended(t *testing.T, pid int) {
 	})
 }
 
-// watchQEMUs requires, as long as the test runs, that no VM has two QEMUs. Of two between which a guest is being
-// moved, at least one waits for it.
+// watchQEMUs requires, as long as the test runs, that no VM has two QEMUs. During a migration there may be two, if at
+// least one is waiting for the guest.
 func (l *lab) watchQEMUs(t testing.TB) {
 	t.Helper()
 	meanwhile(t, func(context.Context) {

@@ -12,8 +12,7 @@ import (
 	"vmop/test/guest"
 )
 
-// userData is the Secret of Deckhouse's guide, with a key; its text is
-// "#cloud-config\npackage_update: true\n".
+// userData returns the Secret of Deckhouse's guide, with a key. Its text is "#cloud-config\npackage_update: true\n".
 func userData(key string) string {
 	return `
 apiVersion: v1
@@ -26,8 +25,8 @@ type: provisioning.virtualization.deckhouse.io/cloud-init
 `
 }
 
-// Guests configure themselves from Secrets; a VM waits for its Secret, and for the key in it
-// (docs/tasks/cloud-init.md, docs/tasks/sysprep.md).
+// Guests configure themselves from Secrets. A VM waits for its Secret and for the key in it (docs/tasks/cloud-init.md,
+// docs/tasks/sysprep.md).
 func provisioning(t *testing.T, l *lab) {
 	windows := l.create(t, tiny("windows", func(s *v1.VirtualMachineSpec) {
 		s.Provisioning = &v1.Provisioning{
@@ -80,8 +79,8 @@ type: provisioning.virtualization.deckhouse.io/sysprep
 		"until [ -b /dev/sda ]; do usleep 100000; done; mount -t vfat -o ro /dev/sda /m; cat /m/Autounattend.xml"))
 }
 
-// seesUSB puts a guest with drivers for USB into the image repository, and returns the names of its
-// kernel and initial RAM disk.
+// seesUSB adds a guest with USB drivers to the image repository, and returns the names of its kernel and initial RAM
+// disk.
 func (l *lab) seesUSB(t *testing.T) (kernel, initrd string) {
 	t.Helper()
 	pc := guest.PC(t)

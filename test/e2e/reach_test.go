@@ -10,8 +10,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A plain Service reaches the guest: at the ports of a user network, low ones too, which can change
-// while it is running, and at those of a masquerade. The status says where.
+// A plain Service reaches the guest at the ports of a user network, including low ports and ports that change while it
+// runs, and at the ports of a masquerade. The status shows the addresses.
 func serviceReachesGuest(t *testing.T, l *lab) {
 	ported := l.create(t, tiny("ported", onNode1, func(s *v1.VirtualMachineSpec) {
 		web := v1.Port{Port: 80, Protocol: corev1.ProtocolTCP}
@@ -48,7 +48,7 @@ func serviceReachesGuest(t *testing.T, l *lab) {
 	l.refuses(t, pod.Status.PodIP+":80")
 }
 
-// refuses requires that nothing listens at an address.
+// refuses requires that no server listens at an address.
 func (l *lab) refuses(t *testing.T, address string) {
 	t.Helper()
 	script := "timeout 9 busybox wget -q -O - http://" + address + "/ 2>&1 | grep -o 'Connection refused'"

@@ -19,8 +19,8 @@ import (
 // robot is the name of a service account in permissions.
 const robot = "system:serviceaccount:" + namespace + ":robot"
 
-// throughManager uses a VM that is stopped by a token for the manager and nothing else: no kubeconfig, no right in the
-// cluster, no way into its network but that of an ingress with TLS.
+// throughManager uses a stopped VM with only a token for the manager: without a kubeconfig, without permissions in the
+// cluster, and through an ingress with TLS only.
 func (u *user) throughManager(v *clusterVM) {
 	u.t.Helper()
 	u.types("kubectl vmop resize "+v.name+" --cpus 1", "")
@@ -48,7 +48,7 @@ func (u *user) throughManager(v *clusterVM) {
 	r.asks("kubectl vmop console "+v.name+by, "until test $(nproc) = 2; do sleep 0.2; done")
 
 	r.refused(4, "kubectl vmop delete "+v.name+by, "you do not have the permission delete")
-	r.refused(4, "kubectl vmop stop "+v.name+with("robot", "other"), "audience") // for the API server
+	r.refused(4, "kubectl vmop stop "+v.name+with("robot", "other"), "audience") // a token for the API server
 	stranger := with("stranger", "strange", "--audience", "vmop")
 	r.refused(3, "kubectl vmop stop "+v.name+stranger, "This virtual machine does not exist")
 	v.runs()
@@ -73,7 +73,7 @@ func (u *user) ingress() (address, authority string) {
 	return server.URL, authority
 }
 
-// refused runs a line that ends with an exit code, and says why.
+// refused runs a line that must end with an exit code and a message.
 func (u *user) refused(code int, line, why string) {
 	u.t.Helper()
 	out, err := u.command(line).CombinedOutput()

@@ -19,8 +19,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The seed document's example is applied as it stands there, and runs; only the volume
-// of its disk is this cluster's. It asks for KVM where that can be used.
+// The seed document's example runs unchanged, except that the cluster provides the volume of its disk. It uses KVM
+// where possible.
 func seedExample(t *testing.T, l *lab) {
 	device, err := l.Block(t.Context(), "system-disk", diskSize)
 	require.NoError(t, err)
@@ -48,8 +48,8 @@ func seedExample(t *testing.T, l *lab) {
 	v.claim("system-disk-test-vm-0")
 }
 
-// A guest boots in a pod that passes Pod Security "restricted", says so on its
-// serial console, and follows what its resource says, in the same QEMU.
+// A guest boots in a pod that passes Pod Security "restricted", reports it on its serial console, and follows changes
+// of its resource in the same QEMU.
 func liveChanges(t *testing.T, l *lab) {
 	v := l.create(t, tiny("live", func(s *v1.VirtualMachineSpec) {
 		s.VM.MaximumCPUs, s.VM.CurrentCPUs = new(int32(2)), new(int32(1))
@@ -99,8 +99,7 @@ func liveChanges(t *testing.T, l *lab) {
 	require.NotContains(t, v.managerLog(t.Context()), "display-password")
 }
 
-// A VM that is stopped and started again is the same machine with the same disks,
-// be they block devices or files.
+// A stopped and restarted VM is the same machine with the same disks, both block devices and files.
 func stopAndStart(t *testing.T, l *lab) {
 	v := l.create(t, tiny("cycle", withDisk("first", corev1.PersistentVolumeBlock),
 		withDisk("", corev1.PersistentVolumeBlock),
@@ -145,7 +144,7 @@ func stopAndStart(t *testing.T, l *lab) {
 	}
 }
 
-// Deleting the pod restarts the VM: the guest shuts down first, and its data are kept.
+// Deleting the pod restarts the VM: the guest shuts down first, and its data is kept.
 func podDeleted(t *testing.T, l *lab) {
 	v := l.create(t, tiny("evicted", withDisk("system", corev1.PersistentVolumeBlock)))
 	v.runs()
@@ -160,8 +159,7 @@ func podDeleted(t *testing.T, l *lab) {
 	require.Equal(t, v1.Running, v.now().Spec.VM.State)
 }
 
-// A guest that powers itself off has the last word where guestShutdownStops says
-// so; elsewhere it is started again.
+// A guest that powers itself off stays off with guestShutdownStops. Otherwise it is started again.
 func guestPowersOff(t *testing.T, l *lab) {
 	v := l.create(t, tiny("moody", func(s *v1.VirtualMachineSpec) { s.GuestShutdownStops = true }))
 	v.runs()
@@ -181,7 +179,7 @@ func guestPowersOff(t *testing.T, l *lab) {
 	require.Equal(t, v1.Running, v.now().Spec.VM.State)
 }
 
-// A VM can be deleted before its guest runs. Its disks stay.
+// A VM can be deleted before its guest runs. Its disks are kept.
 func deletedWhileStarting(t *testing.T, l *lab) {
 	v := l.create(t, tiny("hasty", withDisk("system", corev1.PersistentVolumeBlock)))
 	wait.For(t, "a pod", func() error {
@@ -196,7 +194,7 @@ func deletedWhileStarting(t *testing.T, l *lab) {
 	v.claim("runner-data-hasty-0")
 }
 
-// A VM can be deleted while its guest takes its time to shut down. Its disks stay.
+// A VM can be deleted while its guest is still shutting down. Its disks are kept.
 func deletedWhileStopping(t *testing.T, l *lab) {
 	v := l.create(t, tiny("stubborn", withDisk("system", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
 		s.VM.Kernel.CommandLine += " tiny.nopower"
@@ -212,8 +210,7 @@ func deletedWhileStopping(t *testing.T, l *lab) {
 	v.claim("system-disk-stubborn-0")
 }
 
-// With --cascade=orphan the VM outlives its resource, and belongs to it again when
-// it is there again.
+// With --cascade=orphan the VM outlives its resource, and a new resource with the same name adopts it.
 func orphanedAndAdopted(t *testing.T, l *lab) {
 	v := l.create(t, tiny("orphan"))
 	qemu := v.runs()
@@ -238,8 +235,7 @@ func orphanedAndAdopted(t *testing.T, l *lab) {
 	v.podGone()
 }
 
-// The runner may be killed at any moment: the guest lives, and is looked after by
-// the next one.
+// The runner may be killed at any time: the guest keeps running, and the next runner takes it over.
 func runnerKilled(t *testing.T, l *lab) {
 	v := l.create(t, tiny("killed", func(s *v1.VirtualMachineSpec) {
 		s.VM.MaximumCPUs, s.VM.CurrentCPUs = new(int32(2)), new(int32(1))
@@ -257,7 +253,7 @@ func runnerKilled(t *testing.T, l *lab) {
 	require.Zero(t, v.pod().Status.ContainerStatuses[0].RestartCount)
 }
 
-// adoptTest returns a VM that the test makes by other means than create.
+// adoptTest returns a VM that the test creates without create.
 func (l *lab) adoptTest(t *testing.T, name string) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: name}
@@ -272,8 +268,7 @@ func (l *lab) adoptTest(t *testing.T, name string) *clusterVM {
 	return v
 }
 
-// restricted requires that a namespace that enforces Pod Security "restricted" lets
-// the VM's pod in.
+// restricted requires that a namespace that enforces Pod Security "restricted" admits the VM's pod.
 func (v *clusterVM) restricted() {
 	v.t.Helper()
 	pod := v.pod()
@@ -296,8 +291,7 @@ func (v *clusterVM) runner(args ...string) string {
 	return v.kubectl(v.t, append([]string{"exec", v.podName(), "--", "vmrunner"}, args...)...)
 }
 
-// youngestRunner returns the number of the runner that looks after the VM: the
-// child of vmrunner init.
+// youngestRunner returns the process ID of the VM's runner, the child of vmrunner init.
 func (v *clusterVM) youngestRunner() int {
 	v.t.Helper()
 	all := v.processesOf(string(v.pod().UID), "vmrunner")

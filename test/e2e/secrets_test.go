@@ -18,9 +18,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Secrets are searched for in everything that is written and in all that runs, while
-// runner and manager have them or could have: they are where they must be, and nowhere
-// else, logs of all levels included.
+// The test searches all written data and all processes for secrets while runner and manager use them. The secrets
+// appear only in the expected places; logs of all levels contain none.
 func secretsStay(t *testing.T, l *lab) {
 	const password, changed, pull, userData = "canary-password-6b1f", "canary-changed-92ac", "canary-pull-e07d",
 		"canary-user-data-4c33"
@@ -71,7 +70,7 @@ stringData: {.dockerconfigjson: '{"auths": {"registry.example": {"username": "u"
 	v.delete()
 }
 
-// searchFor wants a text to be in these places, and nowhere else.
+// searchFor requires that a text appears exactly in these places.
 func (l *lab) searchFor(t *testing.T, v *clusterVM, canary string, places []string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -108,8 +107,7 @@ func keys(of map[string]bool) (all []string) {
 	return all
 }
 
-// everything returns all objects of the namespace as text, with what their secrets
-// say, by kind and name.
+// everything returns all objects of the namespace as text, with decoded secrets, by kind and name.
 func (l *lab) everything(t *testing.T) map[string]string {
 	t.Helper()
 	kinds := strings.Fields(l.kubectl(t, "api-resources", "--namespaced", "--verbs=list", "-o", "name"))

@@ -20,7 +20,7 @@ import (
 	"vmop/test/wait"
 )
 
-// What needs storage that makes snapshots: that of the driver, from now on for the runners' data too.
+// Scenarios that need storage with snapshots. From here on, the CSI driver also stores the runners' data.
 func snapshots(t *testing.T, l *lab) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -40,7 +40,7 @@ func snapshots(t *testing.T, l *lab) {
 	t.Run("VM", func(t *testing.T) { snapshotOfAVM(t, l) })
 }
 
-// storesByCSI has runners' data on storage that makes snapshots, until the test ends.
+// storesByCSI puts runners' data on storage with snapshots until the test ends.
 func (l *lab) storesByCSI(t *testing.T) {
 	t.Helper()
 	require.NoError(t, program.LookInto("../../tools/csi"))
@@ -50,8 +50,8 @@ func (l *lab) storesByCSI(t *testing.T) {
 	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
 }
 
-// snapshotOfADisk takes a snapshot of the disk of a running guest, and boots another guest with a
-// disk of it: what the first one has written before is there, and what it has written since isn't.
+// snapshotOfADisk takes a snapshot of the disk of a running guest, and boots another guest with a disk from it. The
+// disk contains what the first guest wrote before the snapshot, but not what it wrote later.
 func snapshotOfADisk(t *testing.T, l *lab) {
 	require.NoError(t, l.client.Create(t.Context(), &v1.VirtualDisk{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "origin"},
@@ -84,8 +84,8 @@ func snapshotOfADisk(t *testing.T, l *lab) {
 	require.Equal(t, after, inside.ask(reads))
 }
 
-// snapshotOfAVM takes a snapshot of a running VM with two disks, and boots another one that is made of it: its disks
-// have what the first one has written before.
+// snapshotOfAVM takes a snapshot of a running VM with two disks, and boots another VM created from it. Its disks
+// contain what the first VM wrote before the snapshot.
 func snapshotOfAVM(t *testing.T, l *lab) {
 	disks := func(s *v1.VirtualMachineSpec) {
 		withDisk("system", corev1.PersistentVolumeBlock)(s)
@@ -118,7 +118,7 @@ func snapshotOfAVM(t *testing.T, l *lab) {
 	again.set(v1.Stopped)
 	again.podGone()
 
-	// The first one goes back to it, and has both.
+	// The first VM is restored from it, and both disks have the earlier data.
 	v.set(v1.Stopped)
 	v.podGone()
 	l.kubectl(t, "patch", "vms."+v1.GroupName, "kept", "--type=merge", "-p", `{"spec": {"claimNameSuffix": "r1",
@@ -130,8 +130,8 @@ func snapshotOfAVM(t *testing.T, l *lab) {
 	copyOfItsClaim(t, l, v, before[0])
 }
 
-// copyOfItsClaim makes a disk of the first claim of a VM that is running, when that has stopped: another VM reads there
-// what is written on it.
+// copyOfItsClaim creates a disk from the first claim of a running VM, after the VM has stopped. Another VM reads the
+// written data on it.
 func copyOfItsClaim(t *testing.T, l *lab, v *clusterVM, written string) {
 	const of = "system-disk-kept-0.r1"
 	l.applyText(t, `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: taken},
@@ -147,7 +147,7 @@ func copyOfItsClaim(t *testing.T, l *lab, v *clusterVM, written string) {
 	require.Equal(t, written, other.console().booted().ask(reads))
 }
 
-// ready waits until a snapshot is, with its phase by phase.
+// ready waits until a snapshot is ready. phase returns its phase.
 func (l *lab) ready(t *testing.T, name string, s client.Object, phase func() v1.SnapshotPhase) {
 	t.Helper()
 	wait.For(t, "the snapshot "+name, func() error {
@@ -159,21 +159,22 @@ func (l *lab) ready(t *testing.T, name string, s client.Object, phase func() v1.
 	})
 }
 
-// onSecondDisk returns what does the same with the second disk.
+// onSecondDisk changes a command to use the second disk.
 func onSecondDisk(command string) string { return strings.ReplaceAll(command, "/dev/vda", "/dev/vdb") }
 
-// withVirtualDisk adds a disk that is there for itself.
+// withVirtualDisk adds a VirtualDisk.
 func withVirtualDisk(name string) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) {
 		s.BlockDeviceRefs = append(s.BlockDeviceRefs, v1.BlockDeviceRef{Kind: v1.KindVirtualDisk, Name: name})
 	}
 }
 
-// writes fills 256 KiB of the first disk with text that n gives, syncs, and prints what reads does.
+// writes returns a command that fills 256 KiB of the first disk with text that contains n, syncs, and prints the output
+// of reads.
 func writes(n int) string {
 	return fmt.Sprintf("yes text-%d | head -c 262144 | dd of=/dev/vda bs=256k conv=fsync 2>/dev/null; ", n) + reads
 }
 
-// reads prints the checksum of the first disk's first 256 KiB, as they are on the disk. An emulated guest takes 10 s
-// for 4 MiB.
+// reads prints the checksum of the first disk's first 256 KiB, bypassing the cache. An emulated guest needs 10 s for 4
+// MiB.
 const reads = "blockdev --flushbufs /dev/vda; head -c 262144 /dev/vda | sha256sum"

@@ -23,8 +23,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A further replica of the manager, which the test plays, reads the key that the first has made, and reaches a
-// VM's runner in a pod that passes Pod Security "restricted": status, screen and console.
+// The test acts as another replica of the manager. It reads the key that the first replica created, and reaches a VM's
+// runner in a pod that passes Pod Security "restricted": status, screen and console.
 func managerReachesRunner(t *testing.T, l *lab) {
 	v := l.create(t, tiny("streamed", func(s *v1.VirtualMachineSpec) {
 		s.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900}}
@@ -89,7 +89,7 @@ func managerReachesRunner(t *testing.T, l *lab) {
 	require.ErrorIs(t, err, stream.ErrOther)
 }
 
-// hasMetrics requires that the manager has a VM's metrics for Prometheus.
+// hasMetrics requires that the manager exports a VM's metrics for Prometheus.
 func (l *lab) hasMetrics(t *testing.T, vm string) {
 	t.Helper()
 	manager := l.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/name=vm-operator",

@@ -15,8 +15,8 @@ import (
 	"vmop/test/wait"
 )
 
-// madeByOriginal is what VM-Operator, as version 4 does, has made for a VM that runs: a pod of its own with the VM's
-// claims. In the place of the original's image is ours, and a QEMU without a guest.
+// madeByOriginal contains the objects that VM-Operator 4 creates for a running VM: its pod with the VM's claims. It
+// uses our image instead of the original's, and a QEMU without a guest.
 const madeByOriginal = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -74,8 +74,8 @@ spec:
         spec: {storageClassName: lab, volumeMode: Block, resources: {requests: {storage: 16Mi}}}
 `
 
-// A VM that runs by VM-Operator is left alone until it is taken over. Then it boots from the disk that it had, in a pod
-// of our runner, and never had two QEMUs.
+// The manager ignores a VM that VM-Operator runs until a user takes it over. The VM then boots from its disk in a pod
+// of our runner, and never has two QEMUs.
 func takenOver(t *testing.T, l *lab) {
 	u := newUser(t, l)
 	require.NoError(t, program.Build(t.Context(), filepath.Join(u.home, "vmmanager"), "vmop/cmd/vmmanager"))

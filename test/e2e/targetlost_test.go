@@ -22,9 +22,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The node to which a guest is being moved is lost in the moment in which the guest is handed over: the guest waits,
-// paused, until someone says that it runs nowhere else, and is started anew from its disk
-// (docs/tasks/migration-in-the-cluster.md).
+// The target node of a migration is lost at the moment of the handover. The guest waits, paused, until a user confirms
+// that it runs nowhere else, and is then restarted from its disk (docs/tasks/migration-in-the-cluster.md).
 func targetLost(t *testing.T, l *lab) {
 	home, victim := l.manager(t).Spec.NodeName, 1
 	if home == "node1" {
@@ -47,7 +46,7 @@ func targetLost(t *testing.T, l *lab) {
 	other := objects.PodName(v.name, int32(1-v.ordinal))
 	require.NoError(t, l.CutPower(t.Context(), victim))
 	t.Cleanup(func() {
-		if t.Failed() { // else it is booted already
+		if t.Failed() { // otherwise it has already booted
 			_ = l.Boot(context.WithoutCancel(t.Context()), victim)
 		}
 	})
@@ -65,7 +64,7 @@ func targetLost(t *testing.T, l *lab) {
 	t.Logf("reclaimed %.0f s after the other pod was deleted", time.Since(begin).Seconds())
 	o := v.operationEnds(operation)
 	require.Equal(t, v1.OperationFailed, o.Status.Phase)
-	require.Contains(t, o.Status.Message, "the guest has not moved: ") // by the runner's answer, or by its outcome
+	require.Contains(t, o.Status.Message, "the guest has not moved: ") // from the runner's response or from its outcome
 	require.Contains(t, o.Status.Message, "the guest was released to a target that is gone for good")
 	v.until("to be started anew", func(now *v1.VirtualMachine) bool {
 		return now.Status.Phase == v1.PhaseRunning && now.Status.Runner.PodUID != first.UID
@@ -80,8 +79,8 @@ func targetLost(t *testing.T, l *lab) {
 	require.Len(t, v.qemus(v.name), 1)
 }
 
-// stopsTarget begins to move the guest, and stops the target's runner when the guest was released to it. It reports
-// whether that was before the source knows that the target has resumed it; else the guest has moved.
+// stopsTarget begins a migration, and stops the target's runner when the guest has been released to it. It reports
+// whether that was before the source learned that the target runs the guest. Otherwise the guest has moved.
 func (v *clusterVM) stopsTarget(name string, operation *string) bool {
 	v.t.Helper()
 	*operation = name
@@ -100,7 +99,7 @@ func (v *clusterVM) stopsTarget(name string, operation *string) bool {
 		}
 		return nil
 	})
-	// It is written when the source has released the guest.
+	// The target writes this file when the source has released the guest.
 	received := filepath.Join(dataOf(target), prepare.ReceivedFile)
 	before, _ := os.ReadFile(received)
 	for limit := time.Now().Add(2 * time.Minute); ; {
@@ -126,16 +125,16 @@ func (v *clusterVM) stopsTarget(name string, operation *string) bool {
 	return true
 }
 
-// runnerIn returns the number of the runner in a pod; 0 if there is none yet.
+// runnerIn returns the process ID of the runner in a pod, or 0.
 func (l *lab) runnerIn(pod *corev1.Pod) int {
 	all := l.processesOf(string(pod.UID), "vmrunner")
-	if len(all) < 2 { // the first one is the container's
+	if len(all) < 2 { // the first is the container's
 		return 0
 	}
 	return all[len(all)-1]
 }
 
-// dataOf is the data directory of a runner, as it sees it.
+// dataOf returns the data directory of a runner, through its root in /proc.
 func dataOf(pid int) string {
 	return filepath.Join("/proc", fmt.Sprint(pid), "root", strings.TrimPrefix(objects.DataDir, "/"))
 }

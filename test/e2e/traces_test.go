@@ -19,10 +19,10 @@ import (
 // traces is a collector in the cluster's network.
 type traces struct {
 	mu    sync.Mutex
-	spans []string // names of what has ended
+	spans []string // names of ended spans
 }
 
-// trace has the manager send traces until the test ends.
+// trace makes the manager send traces until the test ends.
 func (l *lab) trace(t *testing.T) *traces {
 	t.Helper()
 	listener, err := l.Listen(t.Context())
@@ -61,7 +61,7 @@ func (c *traces) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// have waits until all the spans of one start are there.
+// have waits until all spans of one start have arrived.
 func (c *traces) have(t *testing.T, names ...string) {
 	t.Helper()
 	slices.Sort(names)

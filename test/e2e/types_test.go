@@ -35,8 +35,7 @@ func (l *lab) types(t *testing.T, name, module, text string) {
 		name, module, strings.ReplaceAll(text, "\n", "\n    ")))
 }
 
-// assetType is a VM type of a user's own: the standard one with an asset tag, which
-// the guest can read.
+// assetType is a user's VM type: the standard type with an asset tag, which the guest can read.
 const assetType = `load("@vmtypes//standard.star", standard = "launch")
 
 api_version = 1
@@ -46,8 +45,7 @@ def launch(vm, host):
     return combine(standard(vm, host), part(options = [option("-smbios", None, {"type": 3, "asset": "ASSET"})]))
 `
 
-// A VM type of a user's own comes from a ConfigMap. When it changes, VMs that run
-// say what awaits their restart.
+// A user's VM type comes from a ConfigMap. When it changes, running VMs report the changes that need a restart.
 func customType(t *testing.T, l *lab) {
 	l.types(t, "asset-types", "asset.star", strings.ReplaceAll(assetType, "ASSET", "one"))
 	v := l.create(t, tiny("custom", func(s *v1.VirtualMachineSpec) {
@@ -68,14 +66,13 @@ func customType(t *testing.T, l *lab) {
 	v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)
 }
 
-// A VM whose type has a fault is not started, and says why; when the fault is
-// repaired, it starts.
+// A VM with an invalid type is not started, and reports the error. When the type is fixed, the VM starts.
 func faultyType(t *testing.T, l *lab) {
 	l.types(t, "faulty-types", "faulty.star", "def launch(vm, host):\n    return 1 / 0\n")
 	v := l.create(t, tiny("faulty", func(s *v1.VirtualMachineSpec) {
 		s.VMType = v1.VMType{Source: "faulty", ConfigMap: "faulty-types"}
 	}))
-	// the ConfigMap may be seen a moment later than the VM
+	// the ConfigMap may arrive a moment later than the VM
 	v.until("to tell the fault", func(now *v1.VirtualMachine) bool {
 		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionVMTypeAccepted)
 		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "division by zero")
@@ -88,14 +85,14 @@ func faultyType(t *testing.T, l *lab) {
 	require.Equal(t, "repaired", v.console().await(`asset=(\S+)`)[1])
 }
 
-// A user pushes a VM type to a registry that wants a password, and a VM has it from there. When the tag means another
-// one, the VM has that at its next start.
+// A user pushes a VM type to a registry with a password, and a VM uses it. When the tag points to another type, the VM
+// uses that type at its next start.
 func registryType(t *testing.T, l *lab) {
 	u := newUser(t, l)
 	author := &user{lab: l, t: t, home: u.home, env: u.env, outside: true}
 	require.NoError(t, program.Build(t.Context(), filepath.Join(u.home, "vmtype"), "vmop/cmd/vmtype"))
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	here := httptest.NewServer(store) // pods reach the same registry by TLS
+	here := httptest.NewServer(store) // pods reach the same registry over TLS
 	t.Cleanup(here.Close)
 	host, authority := registryWithPassword(t, l, store)
 	push := func(asset string) (digest string) {

@@ -64,8 +64,7 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 	}
 }
 
-// create makes a VM, which is deleted when the test ends. Where the test has failed
-// its description is logged.
+// create creates a VM, which is deleted when the test ends. If the test has failed, it logs the VM's description.
 func (l *lab) create(t testing.TB, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: definition.Name}
@@ -107,10 +106,10 @@ func (v *clusterVM) describe(ctx context.Context) string {
 	return text.String()
 }
 
-// podName is the name of the VM's pod.
+// podName returns the name of the VM's pod.
 func (v *clusterVM) podName() string { return fmt.Sprintf("%s-%d", v.name, v.ordinal) }
 
-// now returns the VM as it is.
+// now returns the current VM.
 func (v *clusterVM) now() *v1.VirtualMachine {
 	v.t.Helper()
 	var now v1.VirtualMachine
@@ -118,7 +117,7 @@ func (v *clusterVM) now() *v1.VirtualMachine {
 	return &now
 }
 
-// pod returns the VM's pod, nil if there is none.
+// pod returns the VM's pod, or nil.
 func (v *clusterVM) pod() *corev1.Pod {
 	v.t.Helper()
 	var pod corev1.Pod
@@ -146,7 +145,7 @@ func (v *clusterVM) set(state v1.State) {
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.State = state })
 }
 
-// until waits until the VM is as wanted.
+// until waits until the VM is in the wanted state.
 func (v *clusterVM) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
 	v.t.Helper()
 	var now *v1.VirtualMachine
@@ -174,18 +173,18 @@ func (v *clusterVM) condition(name string, status metav1.ConditionStatus) metav1
 	return *meta.FindStatusCondition(now.Status.Conditions, name)
 }
 
-// runs waits until the guest runs, and returns QEMU's number.
+// runs waits until the guest runs, and returns QEMU's process ID.
 func (v *clusterVM) runs() int {
 	v.t.Helper()
 	v.until("to run in its pod", func(now *v1.VirtualMachine) bool {
-		pod, said := v.pod(), now.Status.Runner // the phase may for a moment still be that of the pod before
+		pod, said := v.pod(), now.Status.Runner // for a moment, the phase may still describe the previous pod
 		return now.Status.Phase == v1.PhaseRunning && pod != nil && said != nil && said.PodUID == pod.UID &&
 			said.State != "Stopped"
 	})
 	return v.qemu()
 }
 
-// qemu returns the number of the VM's QEMU.
+// qemu returns the process ID of the VM's QEMU.
 func (v *clusterVM) qemu() int {
 	v.t.Helper()
 	all := v.qemus(v.name)
@@ -193,7 +192,7 @@ func (v *clusterVM) qemu() int {
 	return all[0]
 }
 
-// podOtherThan waits until the VM has a pod that is another than an earlier one.
+// podOtherThan waits until the VM has another pod than earlier.
 func (v *clusterVM) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 	v.t.Helper()
 	var pod *corev1.Pod
@@ -218,7 +217,7 @@ func (v *clusterVM) podGone() {
 	require.Empty(v.t, v.qemus(v.name), "a VM without a pod has no QEMU")
 }
 
-// cutOff stops a VM whose guest, a firmware, doesn't shut down.
+// cutOff stops a VM with a guest that doesn't shut down, such as firmware.
 func (v *clusterVM) cutOff() {
 	v.t.Helper()
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.PowerdownTimeout = new(int32(1)) })
@@ -231,13 +230,13 @@ func (v *clusterVM) cutOff() {
 	v.podGone()
 }
 
-// delete deletes the VM, and waits until it is gone.
+// delete deletes the VM, and waits until its resource no longer exists.
 func (v *clusterVM) delete(flags ...string) {
 	v.t.Helper()
 	v.kubectl(v.t, append([]string{"delete", "vm", v.name, "--timeout=4m"}, flags...)...)
 }
 
-// claim requires that a claim is there, bound or about to be, and without an owner.
+// claim requires that a claim exists, bound or pending, and has no owner.
 func (v *clusterVM) claim(name string) {
 	v.t.Helper()
 	wait.For(v.t, "the claim "+name, func() error {

@@ -19,12 +19,11 @@ import (
 	"vmop/test/cluster"
 )
 
-// diskSize is how large the disks of VMs are, whatever is asked for.
+// diskSize is the size of all VM disks, independent of the requested size.
 const diskSize = 16 << 20
 
-// volumes makes a volume for every claim of the lab's storage class, as the
-// provisioner of a real one does: folders, and loop devices for block volumes. All
-// nodes can reach them.
+// volumes creates a volume for every claim of the lab's storage class, like a real provisioner: folders, and loop
+// devices for block volumes. All nodes can access them.
 type volumes struct {
 	client  client.Client
 	cluster *cluster.Cluster
@@ -32,7 +31,7 @@ type volumes struct {
 	made    map[types.UID]bool
 }
 
-// provision makes volumes until the test ends.
+// provision creates volumes until the test ends.
 func provision(t testing.TB, l *lab) *volumes {
 	t.Helper()
 	v := &volumes{
@@ -51,7 +50,7 @@ func provision(t testing.TB, l *lab) *volumes {
 	return v
 }
 
-// round makes what is missing.
+// round creates the missing volumes.
 func (v *volumes) round(ctx context.Context) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := v.client.List(ctx, &claims); err != nil {
@@ -102,16 +101,16 @@ func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) e
 	return nil
 }
 
-// volumeName is the name of a claim's volume, and of its file or folder.
+// volumeName returns the name of a claim's volume, and of its file or folder.
 func volumeName(namespace, claim string) string { return namespace + "-" + claim }
 
-// holds makes what the volume of a claim that will be made has in its beginning.
+// holds sets the initial content of the volume of a future claim.
 func (v *volumes) holds(t testing.TB, claim string, data []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(v.dir, volumeName(namespace, claim)), data, 0o600))
 }
 
-// storage makes what a volume consists of.
+// storage creates the file or folder of a volume.
 func (v *volumes) storage(ctx context.Context, c *corev1.PersistentVolumeClaim) (string, error) {
 	path := filepath.Join(v.dir, volumeName(c.Namespace, c.Name))
 	if *c.Spec.VolumeMode == corev1.PersistentVolumeFilesystem {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows and tests belong to each other.
+// Every row has a test, and every test has a row.
 func TestEveryRowHasATestAndEveryTestARow(t *testing.T) {
 	t.Parallel()
 	tests := map[int][]string{}

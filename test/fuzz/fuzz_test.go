@@ -37,7 +37,7 @@ func TestFuzz(t *testing.T) {
 	require.EqualError(t, runFuzz(t.Context(), []string{"Nothing"}, &out), "there is no target Nothing")
 }
 
-// The end of the time is no failure; a failure at the end of the time is one.
+// The end of the time is not a failure, but a failure at the end of the time is.
 func TestOutOfTime(t *testing.T) {
 	t.Parallel()
 	const before = "fuzz: elapsed: 3s, execs: 40304 (0/sec), new interesting: 104 (total: 108)\n"

@@ -22,11 +22,11 @@ import (
 // plainVM is a QEMU that runs a guest.
 type plainVM struct {
 	t       *testing.T
-	dir     string // sockets, and all output
+	dir     string // contains sockets and all output
 	process *exec.Cmd
 	ended   chan error
 	console net.Conn
-	lines   <-chan string // what the guest prints on the console
+	lines   <-chan string // the guest's console output
 	monitor net.Conn
 	replies *json.Decoder
 }
@@ -45,7 +45,8 @@ func boot(t *testing.T, commandLine string, args ...string) *plainVM {
 	}, args...)...)
 }
 
-// start starts QEMU with a console and a monitor on sockets. DIR in its arguments is the folder of the sockets.
+// start starts QEMU with a console and a monitor on sockets. DIR in its arguments is replaced by the folder of the
+// sockets.
 func start(t *testing.T, args ...string) *plainVM {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
@@ -76,7 +77,7 @@ func start(t *testing.T, args ...string) *plainVM {
 	return v
 }
 
-// dial connects to a socket that QEMU is about to make.
+// dial connects to a socket that QEMU is about to create.
 func (v *plainVM) dial(name string) net.Conn {
 	v.t.Helper()
 	ctx, cancel := wait.Context(v.t.Context())
@@ -98,7 +99,7 @@ func (v *plainVM) dial(name string) net.Conn {
 	}
 }
 
-// follow sends the lines that r carries, without their ends.
+// follow sends the lines of r, without their ends.
 func follow(r io.Reader) <-chan string {
 	lines := make(chan string, 4096)
 	go func() {
@@ -110,8 +111,7 @@ func follow(r io.Reader) <-chan string {
 	return lines
 }
 
-// await returns the next line that matches, with its submatches, and all lines
-// that came before it.
+// await returns the next line that matches, with its submatches, and all earlier lines.
 func await(t *testing.T, lines <-chan string, pattern string) (match, before []string) {
 	t.Helper()
 	expected, late := regexp.MustCompile(pattern), wait.Over(t)
@@ -129,8 +129,7 @@ func await(t *testing.T, lines <-chan string, pattern string) (match, before []s
 	}
 }
 
-// qmp runs a command in the monitor and decodes its result into reply, unless
-// that is nil. A nil argument means none.
+// qmp runs a command in the monitor and decodes its result into reply, unless reply is nil. Nil arguments are left out.
 func (v *plainVM) qmp(command string, arguments, reply any) {
 	v.t.Helper()
 	if v.monitor == nil {
@@ -143,7 +142,7 @@ func (v *plainVM) qmp(command string, arguments, reply any) {
 		request["arguments"] = arguments
 	}
 	require.NoError(v.t, json.NewEncoder(v.monitor).Encode(request))
-	for { // past the greeting and events
+	for { // skip the greeting and events
 		var message struct{ Return, Error json.RawMessage }
 		require.NoError(v.t, v.replies.Decode(&message))
 		require.Empty(v.t, string(message.Error))
@@ -156,7 +155,7 @@ func (v *plainVM) qmp(command string, arguments, reply any) {
 	}
 }
 
-// gone waits for the end of QEMU, which must be an orderly one.
+// gone waits for an orderly end of QEMU.
 func (v *plainVM) gone() {
 	v.t.Helper()
 	err := wait.Receive(v.t, v.ended, "QEMU still runs")

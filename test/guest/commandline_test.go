@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inConfiguration matches a command line in a VM's configuration: the VM type adds no_timer_check to it without KVM.
-// vmtypes/testdata/tests/machine_test.star tests that.
+// inConfiguration matches a command line in a VM's configuration. Without KVM, the VM type adds no_timer_check to it,
+// which vmtypes/testdata/tests/machine_test.star tests.
 var inConfiguration = regexp.MustCompile(`commandLine\b|<cmdline>`)
 
-// unsafeCommandLine reports whether a line of a file contains a kernel's command line of a guest that may panic.
+// unsafeCommandLine reports whether a line of a file contains a kernel command line of a guest that may panic.
 func unsafeCommandLine(name, line string) bool {
 	if !strings.Contains(line, "panic=-"+"1") || strings.Contains(line, "no_timer_check") ||
 		strings.Contains(line, "console=ttyAMA0") { // arm64 has another timer
@@ -24,8 +24,8 @@ func unsafeCommandLine(name, line string) bool {
 	return filepath.Ext(name) == ".go" || !inConfiguration.MatchString(line)
 }
 
-// Every command line of a tiny guest in this repository leaves out the kernel's check of its timer, or a VM type adds
-// that.
+// Every command line of a tiny guest in this repository disables the kernel's timer check, or a VM type adds the
+// option.
 func TestCommandLinesLeaveOutTheTimerCheck(t *testing.T) {
 	t.Parallel()
 	require.True(t, unsafeCommandLine("a_test.go", `"-append", "console=ttyS0 panic=-`+`1",`))

@@ -53,7 +53,7 @@ func TestFindKernelExplainsWhatIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "vmlinuz-mine: no such file")
 }
 
-// Modules come after what they need, each once, unpacked and under plain names.
+// Each module comes once, after its dependencies, unpacked and under its plain name.
 func TestModulesInLoadOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -86,7 +86,7 @@ func TestModulesInLoadOrder(t *testing.T) {
 	require.ErrorContains(t, err, "odd.ko.lz4: its compression is unknown here")
 }
 
-// Busybox, another reader of the format than the kernel, sees what was put in.
+// Busybox, which reads the format independently of the kernel, sees the same files.
 func TestArchiveIsReadByBusybox(t *testing.T) {
 	t.Parallel()
 	var a archive

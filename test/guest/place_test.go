@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holdPlace names the variable with the folder whose place the test binary takes.
+// holdPlace names the variable with the folder of which the test binary takes a place.
 const holdPlace = "VMOP_TEST_HOLD_PLACE"
 
 // A place is free again when the process that holds it is killed, even if a child of the process is still running.
@@ -20,8 +20,8 @@ func TestAPlaceEndsWithItsProcess(t *testing.T) {
 	if dir := os.Getenv(holdPlace); dir != "" {
 		place, err := lockPlace(t.Context(), dir, 1)
 		require.NoError(t, err)
-		defer place.Close()                  // never, but so that it isn't collected
-		child := exec.Command("sleep", "10") // as QEMU: the end of this process doesn't end it
+		defer place.Close()                  // prevents its garbage collection
+		child := exec.Command("sleep", "10") // like QEMU, it survives this process
 		require.NoError(t, child.Start())
 		os.Stdout.WriteString("held\n")
 		time.Sleep(time.Minute)

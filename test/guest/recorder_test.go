@@ -10,7 +10,7 @@ import (
 	"vmop/test/guest"
 )
 
-// What is lost, repeated or torn on a disk is found.
+// Lost, repeated and torn records on a disk are detected.
 func TestRecordsAreChecked(t *testing.T) {
 	t.Parallel()
 	const ring, size, start = 4096, 4 << 10, 1 << 20
@@ -35,7 +35,7 @@ func TestRecordsAreChecked(t *testing.T) {
 		write(full, n)
 	}
 	lost := bytes.Clone(full)
-	write(lost, 9) // in the place of ring+9
+	write(lost, 9) // instead of ring+9
 	require.ErrorContains(t, guest.CheckRecords(lost, ring+9), "is 9, and the last one there was 4105")
 	full[start+100*size+size-1] ^= 1
 	require.ErrorContains(t, guest.CheckRecords(full, ring+9), "the record at place 100 is torn")

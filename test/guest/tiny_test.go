@@ -18,8 +18,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The guest tells what it sees of the machine and of its NoCloud disk, answers
-// commands, and ends when the power button is pressed.
+// The guest reports the machine and its NoCloud disk, answers commands, and powers off when the power button is
+// pressed.
 func TestTinyGuestReportsAnswersAndPowersOff(t *testing.T) {
 	t.Parallel()
 	v := boot(t, "",
@@ -74,8 +74,7 @@ func TestTinyGuestReportsAnswersAndPowersOff(t *testing.T) {
 	v.gone()
 }
 
-// With tiny.dhcp the guest takes a lease, here from QEMU's user network, and with
-// tiny.nopower it leaves the power button alone.
+// With tiny.dhcp the guest takes a lease, here from QEMU's user network. With tiny.nopower it ignores the power button.
 func TestTinyGuestTakesALeaseAndIgnoresTheButton(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -93,8 +92,7 @@ func TestTinyGuestTakesALeaseAndIgnoresTheButton(t *testing.T) {
 	v.gone()
 }
 
-// The guest sees a TPM, takes processors into use that come later, and reports
-// them.
+// The guest finds a TPM. It brings hot-plugged processors online and reports them.
 func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -121,7 +119,7 @@ func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 	v.gone()
 }
 
-// The guest finds a TPM that answers too late for the kernel at first, as on a busy computer.
+// The guest finds a TPM that at first answers too late for the kernel, as on a busy computer.
 func TestTinyGuestFindsASlowTPM(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -140,7 +138,7 @@ func TestTinyGuestFindsASlowTPM(t *testing.T) {
 				over = true
 			case <-t.Context().Done():
 				over = true
-			case <-time.After(1600 * time.Millisecond): // twice what the kernel waits for
+			case <-time.After(1600 * time.Millisecond): // twice the kernel's waiting time
 			}
 			_ = process.Signal(syscall.SIGCONT)
 			time.Sleep(time.Millisecond)
@@ -190,7 +188,7 @@ func swtpm(t *testing.T) (string, *os.Process) {
 	return socket, process.Process
 }
 
-// seed makes a NoCloud disk the way a person would, by mtools.
+// seed creates a NoCloud disk with mtools, as users do.
 func seed(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -19,13 +19,13 @@ import (
 
 const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// Whatever is left is found, and nothing else.
+// All leftovers are found, and only leftovers.
 func TestWhatIsLeftIsFound(t *testing.T) {
 	t.Parallel()
 	namespace, err := ns.TempNetNS()
 	require.NoError(t, err, "make a network namespace (this test needs root)")
 	t.Cleanup(func() { namespace.Close() })
-	runtime.LockOSThread() // for good: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	require.NoError(t, namespace.Set())
 	dir, err := os.MkdirTemp("", "left")
 	require.NoError(t, err)

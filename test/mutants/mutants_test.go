@@ -51,7 +51,7 @@ func TestEquivalent(t *testing.T) {
 	require.ErrorContains(t, err, "has no reason")
 }
 
-// write writes the files of a module, and makes it the current folder.
+// write writes the files of a module, and changes to its folder.
 func write(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// The tests have a limit of time, after which also the processes that they have started end.
+// The tests have a time limit, after which their child processes end as well.
 func TestTimeOut(t *testing.T) {
 	write(t, map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n",
@@ -92,7 +92,7 @@ func TestTimeOut(t *testing.T) {
 	require.Equal(t, isTooSlow, result)
 }
 
-// Packages whose tests fail, or are all heavy, are left out, with the reason.
+// Packages in which tests fail or all tests are heavy are skipped, with the reason.
 func TestPackagesThatAreLeftOut(t *testing.T) {
 	const test = "package m\n\nimport (\n\t\"testing\"\n\n\t\"vmop/test/guest\"\n)\n\n"
 	for text, reason := range map[string]string{
@@ -114,7 +114,7 @@ func TestPackagesThatAreLeftOut(t *testing.T) {
 	}
 }
 
-// A test is heavy if a function or a variable that it uses is.
+// A test is heavy if it uses a heavy function or variable.
 func TestHeavyTests(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,7 +138,7 @@ func TestLight() { x.use() }
 	require.Equal(t, "^(TestHeavy|TestHeavyToo)$", skip)
 }
 
-// A run continues where it was interrupted: what is in the log isn't tried again.
+// An interrupted run continues: mutants in the log are not tried again.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	all, err := mutantsOf("f.go", []byte(source))

@@ -40,7 +40,7 @@ func TestReading(t *testing.T) {
 	require.ErrorContains(t, err, "a.md:3: no shell reads this")
 }
 
-// What a program would refuse is a fault, and nothing is executed.
+// Calls that a program would refuse are errors, and no command is executed.
 func TestChecking(t *testing.T) {
 	t.Parallel()
 	root := func() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program can be executed as soon as it was copied, while other processes are started.
+// A copied program can be executed immediately, even while other processes are started.
 func TestACopyIsExecutedAtOnce(t *testing.T) {
 	made, to := t.TempDir(), t.TempDir()
 	truth, err := exec.LookPath("true")

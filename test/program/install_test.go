@@ -14,8 +14,8 @@ import (
 	"vmop/test/tier"
 )
 
-// "make install" installs programs that run, man pages that can be read, completion that a shell
-// takes, and a unit that systemd takes, all below PREFIX and DESTDIR.
+// "make install" installs working programs, readable man pages, valid shell completions, and a valid systemd unit, all
+// below PREFIX and DESTDIR.
 func TestMakeInstall(t *testing.T) {
 	tier.Deep(t)
 	root, err := program.Root(t.Context())
@@ -44,7 +44,7 @@ func TestMakeInstall(t *testing.T) {
 	for _, folder := range programs {
 		name := filepath.Base(folder)
 		file := filepath.Join(host, "usr/bin", name)
-		if name == "vmtype" { // which vmrunner becomes
+		if name == "vmtype" { // which becomes vmrunner
 			require.Contains(t, run(t, filepath.Join(host, "usr/bin/vmrunner"), "vmtype", "list"), "standard")
 			continue
 		}
@@ -59,7 +59,7 @@ func TestMakeInstall(t *testing.T) {
 	t.Run("unit", func(t *testing.T) { unit(t, host) })
 }
 
-// manPages requires that pages have what pages have, and are read without a complaint.
+// manPages requires that man pages have the usual sections, and that man reads them without warnings.
 func manPages(t *testing.T, dir string) {
 	t.Helper()
 	for _, page := range []string{"vmrunner.1", "vmrunner-run.1", "vmmanager-run.1", "kubectl-vmop-create.1"} {
@@ -75,7 +75,7 @@ func manPages(t *testing.T, dir string) {
 	}
 }
 
-// unit requires that systemd takes the unit, in the place of the host's other units, and finds its program.
+// unit requires that systemd accepts the unit instead of the host's units, and finds its program.
 func unit(t *testing.T, host string) {
 	t.Helper()
 	const units = "/usr/lib/systemd/system"
@@ -86,7 +86,7 @@ func unit(t *testing.T, host string) {
 	require.Empty(t, run(t, "systemd-analyze", "verify", "--man=no", "--root="+host, "vmrunner@test.service"))
 }
 
-// run returns what a command prints on both its outputs.
+// run returns a command's output on stdout and stderr.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()

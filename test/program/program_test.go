@@ -14,7 +14,7 @@ import (
 	"vmop/test/tier"
 )
 
-// The project of this test has a program, whose test builds it, and a folder.
+// A project with a program, a test that builds it, and a folder.
 const itsTest = `package p
 
 import "testing"
@@ -33,7 +33,7 @@ func TestNoOldResultForANewProgram(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	dir := t.TempDir()
-	long := time.Now().Add(-time.Hour) // Go keeps no result that depends on new files
+	long := time.Now().Add(-time.Hour) // Go caches no result that depends on new files
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)

@@ -17,7 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// TestMain is a report when a test asks for it: a family is one of a whole process.
+// TestMain runs report when a test requests it, because a family needs its own process.
 func TestMain(m *testing.M) {
 	if os.Getenv("REPORT_MAIN") != "" {
 		main()
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A process that a test has left running is ended, also one that has moved to a session of its own, and named.
+// A process that a test has left running is ended and named, even if it has moved to its own session.
 func TestLeftProcessesAreEndedAndNamed(t *testing.T) {
 	t.Parallel()
 	for script, names := range map[string]string{
@@ -61,7 +61,7 @@ func TestLeftProcessesAreEndedAndNamed(t *testing.T) {
 	}
 }
 
-// lasting is a test that leaves a process behind and doesn't end.
+// lasting is a test that starts a process and doesn't end.
 const lasting = `package a
 
 import (
@@ -84,7 +84,7 @@ func TestLasts(t *testing.T) {
 func TestQuick(t *testing.T) {}
 `
 
-// A run that is ended leaves no process and no temporary file, and its results so far can be read.
+// An interrupted run leaves no process and no temporary file, and its results so far can be read.
 func TestAnEndedRunLeavesNothing(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -13,8 +13,7 @@ import (
 	"vmop/test/tier"
 )
 
-// sometimes is a test that fails the first times it runs, which it counts in a
-// file.
+// sometimes is a test that fails in its first runs, which it counts in a file.
 const sometimes = `package a
 
 import (
@@ -35,7 +34,7 @@ func TestSometimes(t *testing.T) {
 func TestAlways(t *testing.T) { t.Parallel() }
 `
 
-// A run of the real go test, in a module of its own: what it says at the end.
+// The real go test runs in a separate module, and the summary is as expected.
 func TestFlaky(t *testing.T) {
 	tier.Deep(t)
 	always := strings.Replace(sometimes, "FAILS", "1000", 1)
@@ -47,7 +46,7 @@ func TestFlaky(t *testing.T) {
 		what    string
 		files   map[string]string
 		says    []string // in this order
-		known   string   // the list, where @ stands for today
+		known   string   // the list, with @ for today
 		lenient bool     // not in CI
 		fails   string
 	}{
@@ -178,7 +177,7 @@ func fill(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// A test runs again with the flags of the first run, but those that choose tests.
+// A test runs again with the flags of the first run, except those that select tests.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	f := failure{name: name{"m/a", "TestX"}}
@@ -187,7 +186,7 @@ func TestAlone(t *testing.T) {
 		f.repeatArguments([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
 }
 
-// Of its subtests, those run again that have failed.
+// Of a test's subtests, only the failed ones run again.
 func TestPattern(t *testing.T) {
 	t.Parallel()
 	for want, failed := range map[string][]string{
@@ -204,7 +203,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// The list in the tree can be read and keeps its bounds.
+// The list in the tree is valid and within its bounds.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	_, err := readKnown(flakyList)

@@ -130,7 +130,7 @@ func TestTheSlowestTests(t *testing.T) {
 	require.Contains(t, times.String(), `{"package":"a","action":"pass","seconds":500,"load":"`)
 }
 
-// Tests that another command runs are counted apart: they are not skipped.
+// Tests that another command runs are counted separately, not as skipped.
 func TestLeftTests(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

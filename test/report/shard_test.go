@@ -36,7 +36,7 @@ func TestShardNames(t *testing.T) {
 	}
 }
 
-// A package that is divided names all of its tests: one that it lacks would run in no shard.
+// A divided package lists all of its tests, because an unlisted test would run in no shard.
 func TestDividedPackagesNameAllTests(t *testing.T) {
 	t.Parallel()
 	known, err := readSeconds(secondsList)

@@ -93,7 +93,7 @@ func TestQuantile(t *testing.T) {
 	require.Zero(t, quantileAt(nil, 0.5))
 }
 
-// Only the first time counts, and none before one begins.
+// Only the first time of a name counts, and only after beginTimes.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	var seen times
@@ -110,7 +110,7 @@ func TestTimes(t *testing.T) {
 	require.Empty(t, seen.allTimes())
 }
 
-// What the runners of the measurement say is what a real one says in that state.
+// The measurement's runners write the same status as real runners.
 func TestSaying(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "u"}}

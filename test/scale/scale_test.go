@@ -12,7 +12,7 @@ import (
 	"vmop/test/wait"
 )
 
-// A few VMs, and what the manager may ask of the API server for them.
+// The number of the manager's requests for a few VMs is within its bounds.
 func TestFewVMs(t *testing.T) {
 	t.Parallel()
 	const few = 50
@@ -23,7 +23,7 @@ func TestFewVMs(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.closeWorld(context.WithoutCancel(t.Context()))) }()
 	require.NoError(t, w.startManager(t.Context(), 0))
-	wait.Until(t, func() bool { // what it does once, in a cluster without classes, is not for VMs
+	wait.Until(t, func() bool { // one-time work in a cluster without classes doesn't count for VMs
 		out, err := w.Kubectl(t.Context(), "-n", namespace, "get", "configmap", "vm-operator-classes", "-o",
 			"jsonpath={.data.presets}")
 		return err == nil && out == "done"
@@ -32,7 +32,7 @@ func TestFewVMs(t *testing.T) {
 	r := round{VMs: few}
 	require.NoError(t, w.createVMs(t.Context(), &r))
 	t.Log(r.Calls)
-	const own = 1 // the ConfigMap with the manager's authorities may be read and written meanwhile
+	const own = 1 // the ConfigMap with the manager's authorities may be read and written at the same time
 	require.LessOrEqual(t, r.Calls.countReads(), own, r.Calls)
 	for name, times := range map[string]int{
 		"patch configmaps": 1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
@@ -45,11 +45,11 @@ func TestFewVMs(t *testing.T) {
 	classed := round{VMs: 2 * few}
 	require.NoError(t, w.createVMs(t.Context(), &classed))
 	t.Log(classed.Calls)
-	// The namespace owns the leases, and is read once, or by as many at the same time.
+	// The namespace owns the leases, and is read once, or by several readers at the same time.
 	require.LessOrEqual(t, classed.Calls.countReads()-classed.Calls["get namespaces"], own, classed.Calls)
-	for name, times := range map[string]int{ // a class needs none
+	for name, times := range map[string]int{ // without a class, none
 		"create virtualmachineipaddresses": 1, "create virtualmachineipaddressleases": 1,
-		"create configmaps": 1, // with the claims of pods that have the node's network
+		"create configmaps": 1, // with the claims of pods that use the node's network
 		"patch configmaps":  1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
 	} {
 		require.InDelta(t, times*few, classed.Calls[name], own, "%s: %s", name, classed.Calls)

@@ -11,11 +11,11 @@ import (
 	"vmop/test/wait"
 )
 
-// An action is a step of the walk. It changes the machine and the model.
+// action is a step of the walk. It changes the machine and the model.
 type action struct {
 	name   string
-	weight int              // how often it is taken
-	can    func(model) bool // nil: always
+	weight int              // relative frequency
+	can    func(model) bool // nil for always
 	do     func(*walk) (what string, err error)
 }
 
@@ -38,7 +38,7 @@ func actions() []action {
 	}
 }
 
-// change returns a wish in which one thing or another is different.
+// change returns a wish with one difference.
 func (w *walk) change(wish wish) (wish, string) {
 	switch w.rng.IntN(8) {
 	case 0:
@@ -74,9 +74,8 @@ func (w *walk) edit() (string, error) {
 	return what, w.machine.configure(wish, "", w.manner())
 }
 
-// editInAHurry writes several times without waiting; the last one counts, and
-// shows itself by what awaits a restart. CPUs that were there for a moment would
-// stay.
+// editInAHurry writes several times without waiting. Only the last one counts, which shows in the changes that need a
+// restart. It does not change the number of CPUs, because temporarily plugged CPUs would stay.
 func (w *walk) editInAHurry() (string, error) {
 	wish := w.model.wish
 	for i := range 5 {
@@ -94,7 +93,7 @@ func (w *walk) editInAHurry() (string, error) {
 // editWrongly writes a file that must change nothing.
 func (w *walk) editWrongly() (string, error) {
 	wish, _ := w.change(w.model.wish)
-	wish.password = w.model.wish.password // it has a file of its own
+	wish.password = w.model.wish.password // the password is in a separate file
 	faults := []string{
 		"    currentCpus: 9\n", "    nonsense: 1\n", "\t- {\n", "    maximumRam: lots\n",
 		"    drives: 7\n",
@@ -120,8 +119,7 @@ func (w *walk) resume() (string, error) {
 	return "", w.act(control.Resume)
 }
 
-// reset resets the guest, which a machine that has lost its TPM refuses: QEMU
-// would end.
+// reset resets the guest. A machine that has lost its TPM refuses this, because QEMU would end.
 func (w *walk) reset() (string, error) {
 	err := w.act(control.Reset)
 	var refused *control.AnswerError
@@ -149,7 +147,7 @@ func (w *walk) killAgent() (string, error) {
 	return "", w.machine.shell(killAgent)
 }
 
-// view comes and goes as people do who look at the VM.
+// view connects and disconnects viewers.
 func (w *walk) view() (string, error) {
 	ctx, cancel := wait.Context(w.t.Context())
 	defer cancel()
@@ -187,8 +185,7 @@ func (w *walk) killTPM() (string, error) {
 	return "", w.machine.kill("swtpm")
 }
 
-// killRunner ends the runner without a word; the next one carries the machine
-// on. The configuration may change in between.
+// killRunner kills the runner. The next runner takes the machine over. The configuration may change in between.
 func (w *walk) killRunner() (what string, err error) {
 	w.ends()
 	before, err := w.machine.processes()
@@ -220,8 +217,8 @@ func (w *walk) killRunner() (what string, err error) {
 
 const qemuProgram = "qemu-system-x86_64"
 
-// restart stops the machine, one way or the other, and starts it. A faulty
-// configuration keeps it from starting until it is mended.
+// restart stops the machine in one of several ways, and starts it. An invalid configuration prevents the start until it
+// is fixed.
 func (w *walk) restart() (string, error) {
 	w.ends()
 	what, err := "control interface", error(nil)
@@ -245,7 +242,7 @@ func (w *walk) restart() (string, error) {
 	return what, w.start()
 }
 
-// mend mends a faulty configuration, with which no runner starts.
+// mend fixes an invalid configuration, with which no runner starts.
 func (w *walk) mend() error {
 	if !w.model.faulty {
 		return nil

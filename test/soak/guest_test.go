@@ -11,8 +11,7 @@ import (
 	"vmop/test/wait"
 )
 
-// The real guest agent, as the tiny guest starts and ends it. When the agent is
-// asked to shut down, it runs /sbin/shutdown.
+// The real guest agent, started and ended in the tiny guest. To shut down, the agent runs /sbin/shutdown.
 const (
 	startAgent = `mkdir -p /etc /sbin /var/run; printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; ` +
 		`chmod +x /sbin/shutdown; ` +
@@ -21,7 +20,7 @@ const (
 	killAgent = `p=$(cat /tmp/ga.pid); kill -9 $p; while [ -e /proc/$p ]; do usleep 10000; done; rm -f /tmp/ga.pid`
 )
 
-// shell runs a command in the guest by its serial console.
+// shell runs a command in the guest through its serial console.
 func (m *soakVM) shell(command string) error {
 	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()

@@ -10,26 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A growth is how much larger the mean of the last third of a runner's life may
-// be than that of the first third.
+// growth is the maximum difference between the means of the last and the first third of a runner's life.
 type growth struct {
 	metric string
 	factor float64
 	more   float64
 }
 
-// growths are what must stay flat. A viewer more or less takes a few goroutines
-// and descriptors; memory settles after the first hundred requests.
+// growths are the metrics that must stay flat. A viewer uses a few goroutines and descriptors. Memory settles after the
+// first hundred requests.
 var growths = []growth{
 	{"process_open_fds", 1, 3},
 	{"go_goroutines", 1, 5},
 	{"process_resident_memory_bytes", 1.10, 1 << 20},
 }
 
-// shortLife is how many samples are too few to judge.
+// shortLife is the number of samples that are too few to judge.
 const shortLife = 30
 
-// life is what a runner's metrics said, step by step.
+// life contains the samples of a runner's metrics, one for each step.
 type life map[string][]float64
 
 // sample reads a sample from metrics in Prometheus' text format.
@@ -53,7 +52,7 @@ func metric(metrics, name string) (float64, error) {
 	return 0, fmt.Errorf("there is no metric %s", name)
 }
 
-// grown says what has grown, and sums the life up.
+// grown returns the metrics that have grown, and a summary.
 func (l life) grown() (wrong []string, summary string) {
 	var text bytes.Buffer
 	for _, g := range growths {
@@ -61,7 +60,7 @@ func (l life) grown() (wrong []string, summary string) {
 		if len(values) < shortLife {
 			return nil, fmt.Sprintf("%d samples", len(values))
 		}
-		values = values[len(values)/10:] // the beginning is no measure
+		values = values[len(values)/10:] // skip the beginning
 		first, last := mean(values[:len(values)/3]), mean(values[len(values)-len(values)/3:])
 		fmt.Fprintf(&text, " %s %.0f → %.0f", g.metric, first, last)
 		if last > first*g.factor+g.more {

@@ -35,16 +35,16 @@ type soakVM struct {
 	image   guest.Image
 
 	cmd      *exec.Cmd
-	ended    chan struct{} // closed when cmd has
+	ended    chan struct{} // closed when cmd has ended
 	client   *control.Client
-	boots    *atomic.Int64 // the guest's reports that were read
+	boots    *atomic.Int64 // number of the guest's reports
 	edits    int
-	commands int // typed into the guest's console
+	commands int // number of commands typed into the guest's console
 }
 
 func newMachine(t *testing.T) *soakVM {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "soak") // short, because socket paths are limited
 	require.NoError(t, err)
 	m := &soakVM{
 		t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir,
@@ -68,16 +68,16 @@ func (m *soakVM) path(parts ...string) string {
 	return filepath.Join(append([]string{m.dir}, parts...)...)
 }
 
-// lastWords are the last lines of the log.
+// lastWords returns the last lines of the log.
 func (m *soakVM) lastWords() string {
-	text, _ := os.ReadFile(m.path("log")) // there may be none yet
+	text, _ := os.ReadFile(m.path("log")) // it may not exist
 	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
-		return strings.Contains(line, `"QMP command of a user"`) // they are ours
+		return strings.Contains(line, `"QMP command of a user"`) // sent by this test
 	})
 	return strings.Join(lines[max(0, len(lines)-80):], "\n")
 }
 
-// configure writes the configuration, and the password beside it.
+// configure writes the configuration and the password file.
 func (m *soakVM) configure(w wish, fault string, how manner) error {
 	medium := ""
 	if w.medium != "" {
@@ -113,8 +113,7 @@ func (m *soakVM) configure(w wish, fault string, how manner) error {
 	return err
 }
 
-// run starts the program and returns when the guest runs, or the program's exit
-// code when it ends before.
+// run starts the program and returns when the guest runs, or returns the program's exit code when it ends before.
 func (m *soakVM) run() (exit int, err error) {
 	log, err := os.OpenFile(m.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -129,7 +128,7 @@ func (m *soakVM) run() (exit int, err error) {
 	m.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
-		_ = cmd.Wait() // its state tells
+		_ = cmd.Wait() // its state contains the result
 	}(m.cmd, m.ended)
 	for end := wait.Deadline(); time.Now().Before(end); {
 		select {
@@ -145,8 +144,8 @@ func (m *soakVM) run() (exit int, err error) {
 	return 0, errors.New("the VM does not start")
 }
 
-// connect reports whether the control interface is there and the guest is running; then
-// it listens to the guest.
+// connect reports whether the control interface exists and the guest is running. If so, it starts to read the guest's
+// console.
 func (m *soakVM) connect() (bool, error) {
 	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
@@ -156,7 +155,7 @@ func (m *soakVM) connect() (bool, error) {
 	}
 	s, err := m.client.Status(ctx)
 	if err != nil || !s.State.Active() || s.Runner.PID != m.cmd.Process.Pid {
-		return false, nil // it begins, or it is the last breath of the one before
+		return false, nil // it is starting, or it is the end of the previous program
 	}
 	conn, err := m.client.Console(ctx, control.Watch)
 	if err != nil {
@@ -190,7 +189,7 @@ func (m *soakVM) exit() (int, error) {
 	return state.ExitStatus(), nil
 }
 
-// look asks everybody how the VM is.
+// look returns the state of the VM according to the control interface, QEMU and the guest.
 func (m *soakVM) look() (s seen, err error) {
 	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()

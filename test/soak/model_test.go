@@ -11,60 +11,60 @@ import (
 
 const mib = int64(1) << 20
 
-// wish is what a configuration says.
+// wish is the content of a configuration.
 type wish struct {
 	cpus     int
 	ram      int64  // bytes
-	medium   string // of the CD drive; "" is none
+	medium   string // in the CD drive; "" if empty
 	password string
 	timeout  int // seconds
 	user     string
-	bootMenu bool // these two need a restart
+	bootMenu bool // this and the next need a restart
 	rtcBase  string
 }
 
-// model is what must be true of the VM.
+// model is the expected state of the VM.
 type model struct {
-	wish    wish // the last one without fault
-	started wish // what the machine was started with
-	faulty  bool // the file has a fault
+	wish    wish // the last valid wish
+	started wish // the wish at the machine's start
+	faulty  bool // the file is invalid
 	paused  bool
 	cpus    int  // plugged; QEMU 7.2 without KVM can't unplug
 	tpmLost bool // swtpm was killed
 	agent   bool // QEMU's guest agent runs in the guest
 	booted  bool // it has run since the guest booted
-	asleep  bool // a runner has come while the guest was paused: it knows of no agent
+	asleep  bool // a runner has started while the guest was paused, and does not know the agent
 	boots   int  // of the guest, since its console is read
-	secrets int  // at least so many passwords were set
-	// generation of the configuration that was seen last; the one that was
-	// written after it must be read before the next one is written.
+	secrets int  // minimum number of set passwords
+	// generation is the last seen generation of the configuration. A runner must read the generation written after it
+	// before the next is written.
 	generation, after int64
 }
 
-// saw takes note of what counts up.
+// saw stores counters.
 func (m *model) saw(s seen) {
 	m.secrets, m.generation = s.status.DisplayPasswordSerial, s.status.Configuration.Generation
 }
 
-// start is what a start of the machine changes.
+// start applies the effects of a start.
 func (m *model) start() {
 	*m = model{wish: m.wish, started: m.wish, cpus: m.wish.cpus, boots: 1, secrets: 1}
 }
 
-// reset is what a reset changes.
+// reset applies the effects of a reset.
 func (m *model) reset() {
 	m.boots++
 	m.agent, m.booted = false, false
 }
 
-// adopted is what another runner changes: it counts anew.
-// An agent that is not there any more can't tell it that the guest has booted.
+// adopted applies the effects of a new runner, which restarts its counters. It can't learn from an agent that no longer
+// runs that the guest has booted.
 func (m *model) adopted() {
 	m.booted, m.asleep = m.agent, m.paused
 	m.boots, m.secrets, m.generation, m.after = 0, 0, 0, 0
 }
 
-// edited is what a configuration without fault changes.
+// edited applies the effects of a valid configuration.
 func (m *model) edited(w wish) {
 	if w != m.wish || m.faulty {
 		m.after = m.generation
@@ -75,7 +75,7 @@ func (m *model) edited(w wish) {
 	m.wish, m.faulty, m.cpus = w, false, max(m.cpus, w.cpus)
 }
 
-// pending are the paths of what awaits a restart.
+// pending returns the paths of changes that need a restart.
 func (m *model) pending() []string {
 	paths := []string{}
 	if m.wish.bootMenu != m.started.bootMenu {
@@ -87,15 +87,15 @@ func (m *model) pending() []string {
 	return paths
 }
 
-// seen is what is found.
+// seen is the observed state.
 type seen struct {
 	status status.Status
-	cpus   int    // plugged, as QEMU says
-	medium string // in the closed tray, as QEMU says
-	boots  int    // as the guest says
+	cpus   int    // plugged according to QEMU
+	medium string // in the closed tray according to QEMU
+	boots  int    // according to the guest
 }
 
-// differs says what of the VM is not as it must be.
+// differs returns the differences between the model and the observed state.
 func (m *model) differs(s seen) []string {
 	var wrong []string
 	check := func(ok bool, format string, args ...any) {

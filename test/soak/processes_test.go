@@ -13,8 +13,7 @@ import (
 	"vmop/test/wait"
 )
 
-// processes returns the processes of the VM by their programs' names: those
-// that use a file of its folder.
+// processes returns the processes of the VM by program name: all processes that use a file of its folder.
 func (m *soakVM) processes() (map[string]int, error) {
 	found := map[string]int{}
 	proc, err := os.ReadDir("/proc")
@@ -28,7 +27,7 @@ func (m *soakVM) processes() (map[string]int, error) {
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has ended
 		}
 		program, _, _ := strings.Cut(string(text), "\x00")
 		found[filepath.Base(program)] = pid
@@ -39,7 +38,7 @@ func (m *soakVM) processes() (map[string]int, error) {
 func (m *soakVM) uses(pid int) bool {
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
-		return false // only a malformed pattern is an error
+		return false // the only possible error is a malformed pattern
 	}
 	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
 		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, m.dir+"/") {
@@ -49,7 +48,7 @@ func (m *soakVM) uses(pid int) bool {
 	return false
 }
 
-// kill ends a process of the VM at once, and waits until the kernel has done so.
+// kill kills a process of the VM, and waits until the kernel has ended it.
 func (m *soakVM) kill(program string) error {
 	all, err := m.processes()
 	if err != nil {
@@ -68,7 +67,7 @@ func (m *soakVM) kill(program string) error {
 	})
 }
 
-// nothingLeft says that no process and no runtime directory is left.
+// nothingLeft requires that all processes and runtime directories are gone.
 func (m *soakVM) nothingLeft() error {
 	var left map[string]int
 	err := until(func() (gone bool, err error) {
@@ -84,19 +83,19 @@ func (m *soakVM) nothingLeft() error {
 	return nil
 }
 
-// destroy ends whatever a walk that failed has left.
+// destroy ends all processes that a failed walk has left.
 func (m *soakVM) destroy() {
 	all, err := m.processes()
 	for err == nil && len(all) > 0 {
 		for _, pid := range all {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 		time.Sleep(10 * time.Millisecond)
 		all, err = m.processes()
 	}
 }
 
-// until waits for something.
+// until waits until done returns true.
 func until(done func() (bool, error)) error {
 	for end := wait.Deadline(); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := done()

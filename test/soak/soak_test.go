@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSoak walks for SOAKTIME (25s) from the SEED of the environment (any).
+// TestSoak walks for SOAKTIME (default 25s) with the SEED of the environment (default random).
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	lasts, seed := 25*time.Second, rand.Uint64N(1_000_000)
@@ -42,7 +42,7 @@ type walk struct {
 	model   model
 
 	life   life
-	lives  []string // what became of them
+	lives  []string // their summaries
 	grown  []string
 	steps  []string
 	passed int
@@ -91,7 +91,7 @@ func (w *walk) goes(lasts time.Duration) error {
 	return w.last()
 }
 
-// step takes one of the actions that can be taken.
+// step takes one of the possible actions.
 func (w *walk) step() error {
 	var possible []action
 	for _, a := range actions() {
@@ -111,7 +111,7 @@ func (w *walk) step() error {
 	return nil
 }
 
-// start starts the machine; the guest has booted when settles returns.
+// start starts the machine. The guest has booted when settles returns.
 func (w *walk) start() error {
 	w.life = life{}
 	code, err := w.machine.run()
@@ -122,7 +122,7 @@ func (w *walk) start() error {
 	return err
 }
 
-// settles waits until everything is as the model says, and takes a sample.
+// settles waits until the VM matches the model, and takes a sample.
 func (w *walk) settles() error {
 	var wrong []string
 	err := until(func() (bool, error) {

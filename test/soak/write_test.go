@@ -9,8 +9,8 @@ import (
 // manner is a way to change a file of the configuration.
 type manner func(m *soakVM, name, text string) error
 
-// manners are those of an editor that writes into the file, of one that
-// replaces it, and of a kubelet that mounts a ConfigMap.
+// manners returns the ways of an editor that writes into the file, of an editor that replaces it, and of a kubelet that
+// mounts a ConfigMap.
 func manners() []manner {
 	return []manner{
 		func(m *soakVM, name, text string) error { return os.WriteFile(m.path(name), []byte(text), 0o600) },
@@ -22,8 +22,7 @@ func manners() []manner {
 	}
 }
 
-// mount makes name a link into ..data-NAME, which is a link to a folder that is
-// made anew each time; both links change at once.
+// mount makes name a link into ..data-NAME, which is a link to a new folder each time. Both links change in one step.
 func mount(m *soakVM, name, text string) error {
 	folder, data, fresh := fmt.Sprintf("..%s-%d", name, m.edits), "..data-"+name, m.path(".fresh")
 	before, _ := os.Readlink(m.path(data)) // "" the first time

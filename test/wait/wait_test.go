@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// used returns after how many seconds a budget of a minute is used, if a test looks at it every so often.
+// used returns the seconds after which a budget of a minute is used up, if a test checks it at an interval.
 func used(t *testing.T, busy float64, every time.Duration) (seconds int) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter(time.Minute)
@@ -32,7 +32,7 @@ func TestABusyComputerHasMoreTime(t *testing.T) {
 	require.Positive(t, busyThreads())
 }
 
-// A failing is a test that stops as a failed test does, and says why.
+// failing is a test that stops like a failed test, and returns its message.
 type failing struct {
 	testing.TB
 	failed bool

@@ -11,8 +11,8 @@ import (
 	"vmop/test/browser"
 )
 
-// A VM whose first start fails has a page that begins with the cause, at every width, until it is started again. When
-// it is deleted and made again, the form asks for its data.
+// The page of a VM with a failed first start begins with the cause, at every width, until the VM is started again. When
+// the VM is deleted and created again, the form offers its data.
 func TestAFailedStartIsExplained(t *testing.T) {
 	t.Parallel()
 	c := newComputer(t)

@@ -32,14 +32,14 @@ import (
 type computer struct {
 	t    *testing.T
 	dir  string
-	vm   string // the name of its VM, which no other test's has
+	vm   string // the name of its VM, unique among the tests
 	link string
 	stop func() // ends "vmmanager local"
-	// process is that of "vmmanager local".
+	// process is the process of "vmmanager local".
 	process *os.Process
 }
 
-// echo is the configuration of a VM with the guest that answers.
+// echo is the configuration of a VM with the guest of guest.Echo.
 const echo = `"/Runner":
   dataDir: DIR/data/NAME
   runtimeDir: DIR/run/NAME
@@ -58,10 +58,10 @@ const echo = `"/Runner":
     display: {vnc: {}}
 `
 
-// newComputer makes one; in the configuration of its VM some texts are replaced.
+// newComputer returns a computer. replaced contains pairs of texts to replace in the configuration of its VM.
 func newComputer(t *testing.T, replaced ...string) *computer {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "w") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "w") // short, because socket paths are limited
 	require.NoError(t, err)
 	c := &computer{t: t, dir: dir, vm: filepath.Base(dir)}
 	t.Cleanup(func() {
@@ -88,14 +88,14 @@ func newComputer(t *testing.T, replaced ...string) *computer {
 
 func (c *computer) path(name string) string { return filepath.Join(c.dir, name) }
 
-// local is a command of "vmmanager local" for the computer's VM.
+// local returns a "vmmanager local" command for the computer's VM.
 func (c *computer) local(args ...string) *exec.Cmd {
 	cmd := exec.Command(c.path("vmmanager"), append([]string{"local", "--folder", c.path("vms")}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+c.path("home"), "XDG_RUNTIME_DIR="+c.path("xdg"), "XDG_STATE_HOME=")
 	return cmd
 }
 
-// newLink returns a link to log in.
+// newLink returns a log-in link.
 func (c *computer) newLink() string {
 	c.t.Helper()
 	out, err := c.local("link").CombinedOutput()
@@ -103,7 +103,7 @@ func (c *computer) newLink() string {
 	return strings.TrimSpace(string(out))
 }
 
-// start starts "vmmanager local", which ends with the test or by stop.
+// start starts "vmmanager local", which ends with the test or when stop is called.
 func (c *computer) start(args ...string) {
 	c.t.Helper()
 	cmd := c.local(args...)
@@ -130,7 +130,7 @@ func (c *computer) start(args ...string) {
 	c.t.Fatalf("it does not serve: %s", &complaints)
 }
 
-// address is where the pages are.
+// address returns the address of a page.
 func (c *computer) address(path string) string {
 	root, _, _ := strings.Cut(c.link, "/link/")
 	return root + path
@@ -142,14 +142,14 @@ func (c *computer) says(text string) {
 	c.saysIn(c.path(c.vm+".log"), text)
 }
 
-// saysIn is says of a guest whose serial port has this log.
+// saysIn is says for a guest with this log of its serial port.
 func (c *computer) saysIn(file, text string) {
 	c.t.Helper()
 	var log []byte
 	for deadline := time.Now().Add(browser.Patience); !bytes.Contains(log,
 		[]byte(text)); time.Sleep(20 * time.Millisecond) {
 		require.True(c.t, time.Now().Before(deadline), "it says %q, not %q", log, text)
-		log, _ = os.ReadFile(file) // there may be none yet
+		log, _ = os.ReadFile(file) // it may not exist
 	}
 }
 
@@ -168,7 +168,7 @@ func click(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Click(chromedp.CSS(selector))
 }
 
-// From the link to typing on a guest's screen and its console, and back to a stopped VM.
+// A user opens the link, types on a guest's screen and on its console, and stops the VM.
 func TestFromLinkToScreen(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
@@ -183,7 +183,7 @@ func TestFromLinkToScreen(t *testing.T) {
 	const ink = `(() => { const c = document.querySelector("#screen canvas"); if (!c) return -1;
 		const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 		let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i] | d[i + 1] | d[i + 2]) n++; return n })()`
-	b.Ignore("willReadFrequently") // getImageData, above
+	b.Ignore("willReadFrequently") // caused by getImageData, above
 	b.Do("the screen is shown", chromedp.WaitVisible(chromedp.CSS(`#screen[data-state=connected]`)),
 		browser.Holds(ink+" > 500"))
 	b.Do("type", chromedp.SendKeys(chromedp.CSS("#screen canvas"), "typed on the screen"+kb.Enter))
@@ -194,7 +194,7 @@ func TestFromLinkToScreen(t *testing.T) {
 	b.Do("type a text on a German keyboard", click("#paste"), chromedp.WaitVisible(chromedp.CSS("#typing-text")),
 		chromedp.SetValue(chromedp.CSS("#layout"), "de"),
 		chromedp.SetValue(chromedp.CSS("#typing-text"), "zy-/=^Щ."), click("#typing .primary"))
-	c.says("yz/&)` .") // the guest's own keyboard is American; the space ends the dead key
+	c.says("yz/&)` .") // the guest's own keyboard is American, and the space ends the dead key
 	b.Do("what can't be typed is said", is("#toasts", "Щ"))
 	b.Picture("screen")
 
@@ -215,7 +215,7 @@ func TestFromLinkToScreen(t *testing.T) {
 	b.Picture("vm-stopped")
 }
 
-// CPUs and media change in the file and in the running VM; the file's comments stay.
+// CPUs and media change in the file and in the running VM, and the file's comments stay.
 func TestChangesReachQEMU(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
@@ -272,14 +272,14 @@ func TestLinkIsNeeded(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, get("GET", c.link, "").StatusCode)
 }
 
-// A VM keeps running when the pages end, and is there again when they begin.
+// A VM keeps running when the pages' server ends, and appears again when it restarts.
 func TestPagesComeAndGo(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
 	c.enter(b)
 	b.Do("start", click("#start-"+c.vm), is("#vm-"+c.vm+" .state", "Running"))
 	c.says(guest.EchoSays)
-	b.Ignore("net::ERR_") // while nothing is served
+	b.Ignore("net::ERR_") // while the server is down
 	c.stop()
 	b.Do("the page says so, and what to run", chromedp.WaitVisible(chromedp.CSS("#connection")),
 		is("#connection code", "vmmanager local --folder "+c.path("vms")),
@@ -295,21 +295,22 @@ func TestPagesComeAndGo(t *testing.T) {
 		is("#vmhead .state", "Stopped"))
 }
 
-// A page of a program that is suspended, and keeps its connections open, says within seconds that it gets no answer.
+// A page of a suspended server, which keeps its connections open, reports within seconds that the server does not
+// answer.
 func TestASuspendedProgramIsNoticed(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
 	c.enter(b)
 	b.Do("connected", browser.Holds(`document.querySelector("#connection").hidden`))
 	require.NoError(t, c.process.Signal(syscall.SIGSTOP))
-	t.Cleanup(func() { _ = c.process.Signal(syscall.SIGCONT) }) // or it doesn't end
+	t.Cleanup(func() { _ = c.process.Signal(syscall.SIGCONT) }) // so that it can end
 	b.Do("the page says so", chromedp.WaitVisible(chromedp.CSS("#connection")))
 	require.NoError(t, c.process.Signal(syscall.SIGCONT))
 	b.Do("the page is current again", browser.Holds(`document.querySelector("#connection").hidden`))
 }
 
-// A browser that shows a page of a guest, at a port of 127.0.0.1, sends it no cookie of the pages, whether they listen
-// at their own address or at 127.0.0.1.
+// A browser that shows a guest's page, at a port of 127.0.0.1, does not send it the cookies of our pages, whether these
+// use their own address or 127.0.0.1.
 func TestAGuestsPageGetsNoCookie(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
@@ -336,12 +337,12 @@ func TestAGuestsPageGetsNoCookie(t *testing.T) {
 	}
 }
 
-// When the session ends, an open page says how to log in again.
+// When the session ends, an open page shows how to log in again.
 func TestAnEndedSessionSaysWhatToRun(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)
 	c.enter(b)
-	b.Ignore("net::ERR_") // while nothing is served
+	b.Ignore("net::ERR_") // while the server is down
 	c.stop()
 	state, err := filepath.Glob(c.path("home/.local/state/vmmanager/*/sessions.json"))
 	require.NoError(t, err)
@@ -351,7 +352,7 @@ func TestAnEndedSessionSaysWhatToRun(t *testing.T) {
 	c.start()
 	wait.Until(t, func() bool {
 		_, err := chromedp.Run(b.Context(), chromedp.WaitVisible(chromedp.CSS("main.login")))
-		return err == nil // else the page was left meanwhile
+		return err == nil // otherwise the browser was leaving the page
 	})
 	b.Do("the page shows the command", is("main.login", "vmmanager local link --folder "+c.path("vms")))
 	b.Picture("login-local")

@@ -21,7 +21,7 @@ func replace(old, new string) chromedp.Action[chromedp.Void] {
 		text.dispatchEvent(new Event("input", {bubbles: true})) })()`)
 }
 
-// A VM that the form has made boots, is edited while it is running, and is deleted; its disks stay.
+// A VM created with the form boots, is edited while it runs, and is deleted. Its disks are kept.
 func TestNewVMBoots(t *testing.T) {
 	t.Parallel()
 	c, b := newComputer(t), browser.New(t)

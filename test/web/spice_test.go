@@ -22,8 +22,8 @@ import (
 	"vmop/test/guest"
 )
 
-// A native viewer, started by the file that the page offers, shows the guest's screen: through the
-// address of the pages, without QEMU's port and its password.
+// A native viewer, started with the file that the page offers, shows the guest's screen through the pages' address,
+// without QEMU's port and password.
 func TestViewerShowsTheScreen(t *testing.T) {
 	t.Parallel()
 	c := newComputer(t, "display: {vnc: {}}", "display: {spice: {port: "+freePort(t)+", address: 127.0.0.1}}")
@@ -83,7 +83,7 @@ func TestViewerShowsTheScreen(t *testing.T) {
 	require.Len(t, pixels, 3*width*height)
 	require.Greater(t, len(pixels)-bytes.Count(pixels, []byte{0}), 500, "the guest's text")
 
-	_, _ = shoot("127.0.0.1", "none.ppm") // it exits with 0 in any case
+	_, _ = shoot("127.0.0.1", "none.ppm") // it always exits with 0
 	require.NoFileExists(t, c.path("none.ppm"), "the proxy leads nowhere without a ticket")
 }
 
