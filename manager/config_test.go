@@ -19,8 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
 
-// TestWhatUsersRead compares what a user reads about each testdata/*.yaml with the
-// file *.txt beside it.
+// TestWhatUsersRead compares the messages for each testdata/*.yaml with the *.txt file next to it.
 func TestWhatUsersRead(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -49,7 +48,7 @@ func TestWhatUsersRead(t *testing.T) {
 	}
 }
 
-// Loggers that only the original has are no fault of a file.
+// Loggers that only VM-Operator has cause a warning, not an error.
 func TestForeignLoggers(t *testing.T) {
 	t.Parallel()
 	_, warnings, err := Parse("f", []byte("\"/Manager/Controller/Reconciler\":\n  loggingProperties: |\n    .level=FINE\n    org.jgrapes.level=FINE\n"))
@@ -59,7 +58,7 @@ func TestForeignLoggers(t *testing.T) {
 		`(there are org.jdrupes.vmoperator.runner.qemu, org.jdrupes.vmoperator)`, warnings[0].String())
 }
 
-// whole is a file with all keys that do something, and the name of the cluster.
+// whole is a file with all keys that have an effect, and the name of the cluster.
 const whole = `
 "/Manager":
   clusterName: test
@@ -131,7 +130,7 @@ func wholeConfig() Config {
 			Routes:      []vmspec.Route{{To: "10.0.0.0/8", Via: "10.66.20.3"}}, Filter: new(false), Retired: true,
 		},
 	}
-	if faults := s.Ranges.Check(""); len(faults) > 0 { // it reads them, too
+	if faults := s.Ranges.Check(""); len(faults) > 0 { // it also parses them
 		panic(faults)
 	}
 	gui := defaultGUI()
@@ -180,7 +179,7 @@ func TestFormerPathOfPasswords(t *testing.T) {
 	require.Equal(t, "c.yaml:1:1: /Manager/Controller/DisplaySecretMonitor: is understood as /Manager/Controller/Reconciler/DisplaySecretReconciler (use the new name)", warnings[0].String())
 }
 
-// The configurations of VM-Operator's examples are accepted as they are.
+// The configurations of VM-Operator's examples are accepted unchanged.
 func TestConfigurationsOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	for section, want := range map[string]string{
@@ -202,7 +201,7 @@ func TestConfigurationsOfTheOriginal(t *testing.T) {
 	}
 }
 
-// A configuration holds until a better one comes: not a faulty one, and not none.
+// A configuration stays active until a valid one replaces it. Invalid and missing files don't.
 func TestSourceKeepsWhatWasGood(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")

@@ -19,7 +19,7 @@ const (
 	hashOfTest  = "$2b$05$hZaI/jToXf/d3BctZdT38Or7H7h6Pn2W3WiB49p5AyhDHFkkYCvo2"
 )
 
-// The keys of VM-Operator's configuration for the web GUI have their meaning.
+// The keys of VM-Operator's configuration for the web GUI have their original meaning.
 func TestTheGUIOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/gui/original.yaml")
@@ -60,7 +60,7 @@ func TestTheGUIOfTheOriginal(t *testing.T) {
 	}, texts)
 }
 
-// The keys that VM-Operator lacks.
+// The keys that VM-Operator lacks work.
 func TestOurKeysOfTheGUI(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/gui/ours.yaml")
@@ -94,7 +94,7 @@ func TestOurKeysOfTheGUI(t *testing.T) {
 	require.Equal(t, GUI{Port: 8080, PasswordValidity: 10 * time.Second, DeleteConnectionFile: true}, c.GUI)
 }
 
-// What works and is not what it seems.
+// Valid but misleading settings cause a warning.
 func TestWarningsOfTheGUI(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestWarningsOfTheGUI(t *testing.T) {
 	}
 }
 
-// Two providers whose users have the same prefix could name each other's users.
+// Providers with the same user prefix are refused, because each could name the other's users.
 func TestEachProviderNeedsAUserPrefix(t *testing.T) {
 	t.Parallel()
 	for prefixes, refused := range map[[2]string]bool{
@@ -130,7 +130,7 @@ func TestEachProviderNeedsAUserPrefix(t *testing.T) {
 	}
 }
 
-// Neither a fault nor a warning quotes what may be a password or a secret.
+// Errors and warnings never quote a value that may be a password or a secret.
 func TestFaultsOfTheGUIQuoteNoSecret(t *testing.T) {
 	t.Parallel()
 	const at = "/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: "

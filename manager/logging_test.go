@@ -17,7 +17,8 @@ import (
 	"vmop/internal/javalogging"
 )
 
-// The levels are those of logging.properties, the more specific one first, or the usual ones, unless they are fixed.
+// The levels come from logging.properties, where the more specific logger wins, or are the defaults, unless they are
+// fixed.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	beside := filepath.Join(t.TempDir(), "config.yaml")
@@ -53,7 +54,7 @@ func TestLevels(t *testing.T) {
 	require.ErrorContains(t, err, "read logging configuration: ")
 }
 
-// What is given up because the manager stops is no error; all else is.
+// Work that is canceled because the manager stops is not an error. Everything else is.
 func TestNothingIsSaidOfWhatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

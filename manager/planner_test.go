@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// Pages have the types and the plans by which the controller checks VMs, with faults in the words of
-// the resource.
+// The pages use the same types and plans as the controller that checks VMs, with errors in terms of the resource.
 func TestPlanner(t *testing.T) {
 	t.Parallel()
 	p := planner{newTypeChecker(), func(context.Context, *v1.VirtualMachine) (map[string]string, error) {

@@ -18,7 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// failing fails from the n-th write on, as for a manager that is killed there.
+// failing fails from the n-th write on, like a manager that is killed at that time.
 type failing struct {
 	client.Client
 
@@ -41,8 +41,8 @@ func (f *failing) Patch(ctx context.Context, o client.Object, p client.Patch, op
 	return f.Client.Patch(ctx, o, p, opts...)
 }
 
-// A cluster without classes gets two, by a manager that may be killed at any write; and never again what an
-// administrator deletes, nor what was changed.
+// In a cluster without classes, the manager creates two, even if it is killed at any write. It never restores a class
+// that an administrator has deleted or changed.
 func TestPresetClasses(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"vmop/manager/store"
 )
 
-// That the API server is away is said once, and that it is back; single requests that
-// fail are nothing.
+// The manager logs once that the API server is unreachable, and once that it is back. Single failed requests are not
+// logged.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -45,7 +45,7 @@ func TestReach(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
 }
 
-// An API server without the definitions is not one that can't be asked.
+// An API server without the definitions is not treated as unreachable.
 func TestKindsOfTheServer(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -63,7 +63,7 @@ func (unreachable) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, 
 	return nil, errors.New("no route")
 }
 
-// added is what a manager is to run.
+// added records what the manager is asked to run.
 type added struct {
 	ctrl.Manager
 	count int
@@ -74,7 +74,7 @@ func (a *added) Add(controllerruntime.Runnable) error {
 	return nil
 }
 
-// Traces are sent if there is where to.
+// Traces are sent if an endpoint is configured.
 func TestTracesAreWanted(t *testing.T) {
 	for endpoint, count := range map[string]int{"": 0, "http://127.0.0.1:1": 1} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")

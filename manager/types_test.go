@@ -18,11 +18,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	evaluate.Serve(context.Background(), nil) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // in an evaluation process
 	os.Exit(m.Run())
 }
 
-// machine is a VM with a type.
+// machine returns a VM with a type.
 func machine(name, vmType string) *v1.VirtualMachine {
 	m := &v1.VirtualMachine{}
 	m.Name, m.Namespace, m.Generation = name, "vmop-demo", 1
@@ -66,7 +66,7 @@ func TestTypeChecker(t *testing.T) {
 	c := newTypeChecker()
 	for what, row := range map[string]struct {
 		vm   *v1.VirtualMachine
-		want string // "" accepts
+		want string // "" for accepted
 	}{
 		"stock":                 {machine("a", "standard"), ""},
 		"stock for another CPU": {machine("a", "arm64"), ""},
@@ -97,7 +97,7 @@ func TestTypeChecker(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			for range 2 { // evaluated, and remembered
+			for range 2 { // evaluated, and cached
 				_, err := c.CheckType(t.Context(), row.vm, modules)
 				if row.want == "" {
 					require.NoError(t, err)
@@ -111,8 +111,7 @@ func TestTypeChecker(t *testing.T) {
 	}
 }
 
-// The same machine and modules are evaluated once; any other again. A check that was
-// broken off says nothing about the type.
+// A result is cached for the same machine and modules only. An interrupted check is not cached.
 func TestVerdictsAreRemembered(t *testing.T) {
 	t.Parallel()
 	c := newTypeChecker()
@@ -141,7 +140,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	require.Len(t, c.verdicts, 3)
 }
 
-// A type says by the program that it starts for which architecture its guest is, whatever the type is called.
+// A type determines the guest's architecture by the program that it starts, independent of the type's name.
 func TestArchitectureOfTheGuest(t *testing.T) {
 	t.Parallel()
 	modules := map[string]string{
@@ -152,7 +151,7 @@ func TestArchitectureOfTheGuest(t *testing.T) {
 	for source, want := range map[string]string{
 		"standard": "amd64", "windows": "amd64", "arm64": "arm64", "mine": "arm64", "riscv": "",
 	} {
-		for range 2 { // evaluated, and remembered
+		for range 2 { // evaluated, and cached
 			architecture, err := c.CheckType(t.Context(), machine("a", source), modules)
 			require.NoError(t, err, source)
 			require.Equal(t, want, architecture, source)
@@ -160,8 +159,7 @@ func TestArchitectureOfTheGuest(t *testing.T) {
 	}
 }
 
-// What the API server lets through although no runner takes it is refused, with the
-// paths of the definition.
+// Definitions that the API server accepts but no runner would are refused, with the paths of the definition.
 func TestWhatNoRunnerTakes(t *testing.T) {
 	t.Parallel()
 	m := machine("a", "standard")

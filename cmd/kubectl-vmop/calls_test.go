@@ -6,7 +6,7 @@ import (
 	"vmop/test/pages"
 )
 
-// What the documents have readers type is taken.
+// The program accepts every call in the documents.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
 	pages.Require(t, "../..", "kubectl vmop", newPluginCommand, 120)

@@ -10,7 +10,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A definition whose parts no two VMs share is that of the clone, too.
+// A clone's definition keeps every part that two VMs may have in common.
 func TestACloneKeepsWhatTwoVMsCanHave(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]string{

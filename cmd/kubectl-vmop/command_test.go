@@ -16,7 +16,7 @@ import (
 	"vmop/runner/status/k8s"
 )
 
-// verbs returns all verbs that the help shows, as they are typed.
+// verbs returns all verbs that the help shows, as typed.
 func verbs(cmd *cobra.Command) (all []string) {
 	for _, verb := range cmd.Commands() {
 		if !verb.IsAvailableCommand() {
@@ -31,7 +31,7 @@ func verbs(cmd *cobra.Command) (all []string) {
 	return all
 }
 
-// The page has every verb with an example.
+// The page shows every verb with an example.
 func TestThePageHasEveryVerb(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/reference/kubectl.md")
@@ -61,7 +61,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What the runner says awaits a restart does, with all below it; what a pod is made of, too.
+// Changes are sorted: those that the runner reports as pending wait for a restart, with all changes below them, and so
+// do changes of the pod.
 func TestDifferencesAreSorted(t *testing.T) {
 	t.Parallel()
 	all := []k8s.Change{
@@ -126,7 +127,7 @@ func TestArgumentsAreFound(t *testing.T) {
 	require.EqualError(t, printMatches(&out, plan, []string{"-cpu"}), "no argument contains -cpu")
 }
 
-// What is waited for is said, and not that a manager may be missing, which is what each new object says.
+// The status of a pending object is shown. The default message of a new object, that a manager may be missing, is not.
 func TestAwaited(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "waiting for the manager (kubectl get deployment vm-operator)",

@@ -30,7 +30,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// vms is a fleet with VMs that the test puts there; what is done to them has its effect at once.
+// vms is a fleet with the test's VMs. Operations on them take effect immediately.
 type vms struct {
 	fleet.Fleet
 	table fleet.Table
@@ -49,7 +49,7 @@ func (f *vms) Used() fleet.Use                    { return fleet.UseOf(f.table.L
 func (f *vms) Storage() fleet.Storage             { return nil }
 func (f *vms) Pools() fleet.Pools                 { return onePool{f} }
 
-// onePool has a pool with the VM d1, which goes to whoever claims it.
+// onePool contains a pool with the VM d1, which any user can claim.
 type onePool struct{ of *vms }
 
 func (p onePool) Pools() []*fleet.Pool {
@@ -101,7 +101,7 @@ func (f *vms) record(format string, values ...any) {
 	f.done = append(f.done, fmt.Sprintf(format, values...))
 }
 
-// took returns what was done since the last call.
+// took returns the operations since the last call.
 func (f *vms) took() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +159,7 @@ func (f *vms) Screenshot(_ context.Context, w io.Writer, _ string) error {
 	return err
 }
 
-// Console is one that says who is there and in which mode, and ends.
+// Console returns a connection that prints the user and the mode, and ends.
 func (f *vms) Console(_ context.Context, user, _ string, mode fleet.Mode) (net.Conn, error) {
 	if f.occupied && mode == fleet.Type {
 		return nil, fleet.ErrOccupied
@@ -172,7 +172,7 @@ func (f *vms) Console(_ context.Context, user, _ string, mode fleet.Mode) (net.C
 	return near, nil
 }
 
-// Forward leads to a server that answers when its client has sent everything.
+// Forward connects to a server that answers after its client has sent everything.
 func (f *vms) Forward(ctx context.Context, _, _ string, port int) (net.Conn, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,14 +191,14 @@ func (f *vms) Forward(ctx context.Context, _, _ string, port int) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 }
 
-// A place is a manager that serves vms to users of a provider.
+// place is a manager that serves vms to users of a provider.
 type place struct {
 	*vms
 	t        *testing.T
 	provider *logintest.Provider
 	log      *logbook.Logbook
 	flags    []string
-	token    string // its file
+	token    string // path of the token file
 }
 
 func newPlace(t *testing.T) *place {
@@ -244,7 +244,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// run runs a verb, and returns what it prints.
+// run runs a verb, and returns its output.
 func (p *place) run(in string, args ...string) (out string, err error) {
 	p.t.Helper()
 	cmd := newPluginCommand()
@@ -257,8 +257,8 @@ func (p *place) run(in string, args ...string) (out string, err error) {
 	return text.String(), err
 }
 
-// Every verb that has to do with the guest works through the manager, without any right in a cluster and without a
-// kubeconfig, as the user whose token it is.
+// Every verb for the guest works through the manager, without permissions in a cluster and without a kubeconfig, as the
+// user of the token.
 func TestVerbsThroughTheManager(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -299,7 +299,7 @@ func TestVerbsThroughTheManager(t *testing.T) {
 	require.NotContains(t, p.log.String(), strings.TrimSpace(string(token)))
 }
 
-// What the manager refuses has the exit codes and hints of any refusal.
+// Refusals of the manager lead to the same exit codes and hints as other refusals.
 func TestRefusalsOfTheManager(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -316,7 +316,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"console poor":                  {4, "you do not have the permission accessConsole"},
 		"console web":                   {1, "use --watch to only watch, or --take-over"},
 		"console off":                   {1, "VM off: the VM is not running: it is Stopped"},
-		"resume web":                    {0, ""}, // as it is
+		"resume web":                    {0, ""}, // unchanged
 		"evict web":                     {2, "leave --manager out"},
 		"cd insert web a.iso --drive 7": {2, "which drive? --drive 1"},
 		"plan web -o argv":              {2, "want text or json"},
@@ -337,7 +337,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 	require.Contains(t, errorText(err), "it has expired")
 }
 
-// A token is sent by TLS only, to the manager that is named only, and none that is meant for the API server.
+// A token is sent only over TLS, only to the named manager, and not if it is meant for the API server.
 func TestTokensStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -388,7 +388,7 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// Pools through the manager: by the permissions of the pool, for the user whose token it is.
+// Pools work through the manager, with the permissions of the pool, for the user of the token.
 func TestPoolsThroughTheManager(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

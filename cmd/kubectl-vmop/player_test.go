@@ -16,8 +16,8 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-// operates decides about the operations in a namespace as a manager does, without pods, until the test ends: the
-// statuses of VMs are the script's.
+// operates decides about the operations in a namespace as a manager does, until the test ends. It creates no pods: the
+// script sets the statuses of VMs.
 func operates(t *testing.T, k *clustertest.Kubernetes, namespace string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -29,7 +29,7 @@ func operates(t *testing.T, k *clustertest.Kubernetes, namespace string) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			_ = decideAll(ctx, c, namespace) // it is tried again
+			_ = decideAll(ctx, c, namespace) // it is retried
 			<-time.After(50 * time.Millisecond)
 		}
 	}()

@@ -13,8 +13,8 @@ import (
 	"vmop/test/tier"
 )
 
-// Krew installs what tools/scripts/plugins creates, and the program prints its version. The same commit creates the
-// same archive.
+// Krew installs the archive that tools/scripts/plugins creates, and the program prints its version. The same commit
+// creates the same archive.
 func TestKrewInstalls(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestKrewInstalls(t *testing.T) {
 	require.Equal(t, "kubectl-vmop v1.2.3\n", said)
 }
 
-// Release notes are what the list of changes says of a version; without, there is no release.
+// Release notes contain the changelog of a version. Without a changelog section there is no release.
 func TestReleaseNotes(t *testing.T) {
 	t.Parallel()
 	const script = "../../tools/scripts/release-notes"

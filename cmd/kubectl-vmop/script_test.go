@@ -28,12 +28,12 @@ func (m withCluster) Run() int { return shared.Run(m.M) }
 // shared is the cluster that the tests of this package share: an API server without nodes.
 var shared clustertest.Shared
 
-// What a user types and sees, with a real API server. Of the manager only the decisions about operations are
-// there: the scripts write the statuses of VMs.
+// The program works with a real API server. Of the manager, only the decisions about operations run; the scripts write
+// the statuses of VMs.
 //
-//	vmop ARGUMENT...          runs kubectl-vmop in a namespace of the script's own; "!" if it must fail
+//	vmop ARGUMENT...          runs kubectl-vmop in the script's own namespace; "!" if it must fail
 //	kubectl ARGUMENT...       runs kubectl there
-//	sh TEXT                   runs a script of the shell there
+//	sh TEXT                   runs a shell script there
 //	exits CODE ARGUMENT...    runs kubectl-vmop, which must exit with a code
 //	status VM JSON            writes the status of a VM
 //	diskstatus DISK JSON      writes the status of a disk
@@ -89,7 +89,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// writeKubeconfig writes a copy of a kubeconfig whose namespace is another one.
+// writeKubeconfig writes a copy of a kubeconfig with another namespace.
 func writeKubeconfig(from, to, namespace string) error {
 	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {

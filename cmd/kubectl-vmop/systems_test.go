@@ -14,8 +14,8 @@ import (
 	"vmop/test/tier"
 )
 
-// People use the program on their own computers, which run other systems. There it is type-checked, which takes less
-// time than to compile all that it is made of.
+// The program compiles for the other systems of users' computers. The test only type-checks it, which is faster than
+// compiling all its packages.
 func TestOtherSystems(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestOtherSystems(t *testing.T) {
 				ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
 					file, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution)
 					if err == nil && strings.Contains(name, "/pkg/mod/") {
-						dropBodies(file) // they are others' to compile
+						dropBodies(file) // other modules compile them
 					}
 					return file, err
 				},

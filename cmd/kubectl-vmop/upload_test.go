@@ -36,7 +36,7 @@ const (
 	cutAfter   = 3 << 20 // bytes
 )
 
-// uploadPod is an API server with a disk that waits for an upload, whose pod is a vmimport of this computer.
+// uploadPod is an API server with a disk that waits for an upload. Its pod is a vmimport on this computer.
 type uploadPod struct {
 	t              *testing.T
 	vmimport, home string
@@ -45,12 +45,12 @@ type uploadPod struct {
 
 	mu     sync.Mutex
 	got    int64                 // bytes of images
-	brings func(got int64) error // before they are passed on
+	brings func(got int64) error // called before bytes are passed on
 }
 
 func newUploadPod(t *testing.T) *uploadPod {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "u") // short
+	dir, err := os.MkdirTemp("", "u") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	p := &uploadPod{
@@ -64,7 +64,7 @@ func newUploadPod(t *testing.T) *uploadPod {
 	cmd := exec.Command(p.vmimport, "import", "--upload", "--socket", p.at("s"), "--target", p.at("disk"))
 	require.NoError(t, cmd.Start())
 	go func() {
-		_ = cmd.Wait() // the file says it
+		_ = cmd.Wait() // the file contains the outcome
 		close(p.imported)
 	}()
 	t.Cleanup(func() {
@@ -79,7 +79,7 @@ func newUploadPod(t *testing.T) *uploadPod {
 	mux := http.NewServeMux()
 	const disks = "GET /apis/vmoperator.jdrupes.org/v1/namespaces/vms/virtualdisks"
 	mux.HandleFunc(disks+"/web", p.disk)
-	mux.HandleFunc(disks, func(http.ResponseWriter, *http.Request) {}) // a watch that ends at once
+	mux.HandleFunc(disks, func(http.ResponseWriter, *http.Request) {}) // a watch that ends immediately
 	mux.HandleFunc("GET /api/v1/namespaces/vms/pods/"+diskof.PodName("web")+"/exec", p.exec)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -115,8 +115,8 @@ func (p *uploadPod) disk(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(d)
 }
 
-// exec runs a program with a websocket as its standard streams, as a kubelet does: when the websocket breaks, the
-// standard input ends, and the program continues.
+// exec runs a program with a websocket as its standard streams, like a kubelet: when the websocket breaks, the standard
+// input ends, and the program continues.
 func (p *uploadPod) exec(w http.ResponseWriter, r *http.Request) {
 	command := r.URL.Query()["command"]
 	if i := slices.Index(command, diskof.UploadSocket); i > 0 {
@@ -179,7 +179,7 @@ func (p *uploadPod) exec(w http.ResponseWriter, r *http.Request) {
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 }
 
-// whole requires that the disk has the image, of which little was sent twice.
+// whole requires that the disk contains the image, and that little of it was sent twice.
 func (p *uploadPod) whole(said string) {
 	p.t.Helper()
 	require.Contains(p.t, said, "virtualdisk.vmoperator.jdrupes.org/web uploaded\n")
@@ -192,7 +192,7 @@ func (p *uploadPod) whole(said string) {
 	require.Less(p.t, p.got, int64(uploadSize+cutAfter-1<<20))
 }
 
-// An upload whose connection breaks continues by itself.
+// An upload with a broken connection continues automatically.
 func TestAnUploadSurvivesItsConnection(t *testing.T) {
 	t.Parallel()
 	p := newUploadPod(t)
@@ -209,7 +209,7 @@ func TestAnUploadSurvivesItsConnection(t *testing.T) {
 	p.whole(said.String())
 }
 
-// A plugin that is killed leaves what has arrived to the next one.
+// After the plugin is killed, the next upload continues with the data that has arrived.
 func TestAnUploadSurvivesItsProgram(t *testing.T) {
 	t.Parallel()
 	p := newUploadPod(t)
@@ -237,7 +237,7 @@ func TestAnUploadSurvivesItsProgram(t *testing.T) {
 	p.whole(said.String())
 }
 
-// An upload that brings nothing any more is given up, with the reason and how far it is.
+// A stalled upload is given up, with the reason and the progress.
 func TestAnUploadIsGivenUp(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"vmop/test/tier"
 )
 
-// The name of the user is the API server's: that of the certificate, or of the user whom one acts as.
+// The user's name comes from the API server: from the certificate, or from impersonation.
 func TestTheAPIServerNamesTheUser(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -19,10 +19,10 @@ import (
 	"vmop/test/program"
 )
 
-// BenchmarkImport imports from a server: a Debian cloud image, qcow2 with compressed clusters, and 512 MiB
-// without holes, raw. The peer is qemu-img, which reads it from a file. It runs twice, and the second
-// time counts: the kernel then has the memory for its page cache at hand, which in a virtual machine
-// can take longer to get than all else.
+// BenchmarkImport imports two images from a server: a Debian cloud image, qcow2 with compressed clusters, and a raw
+// image of 512 MiB without holes. The peer is qemu-img, which reads from a file. Each runs twice, and only the second
+// run counts: in the first, the kernel may have to allocate memory for its page cache, which can take longer than
+// everything else in a virtual machine.
 func BenchmarkImport(b *testing.B) {
 	dir := b.TempDir()
 	vmimport := filepath.Join(dir, "vmimport")
@@ -60,7 +60,7 @@ func BenchmarkImport(b *testing.B) {
 	}
 }
 
-// hashed returns how long SHA-256 of a file takes, without reading it.
+// hashed returns the time for the SHA-256 of a file, without the time for reading it.
 func hashed(b *testing.B, name string) (took time.Duration) {
 	file, err := os.Open(name)
 	require.NoError(b, err)
@@ -78,8 +78,8 @@ func hashed(b *testing.B, name string) (took time.Duration) {
 	}
 }
 
-// timed runs a program, and returns how long it took and the most resident memory, in KiB, that
-// it or a child of it had.
+// timed runs a program. It returns the time and the maximum resident memory of the program or one of its children, in
+// KiB.
 func timed(b *testing.B, name string, args ...string) (time.Duration, int64) {
 	cmd := exec.CommandContext(b.Context(), name, args...)
 	start := time.Now()

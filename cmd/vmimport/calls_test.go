@@ -9,7 +9,7 @@ import (
 	"vmop/test/pages"
 )
 
-// What the documents have readers type is taken.
+// The program accepts every call in the documents.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
 	pages.Require(t, "../..", "vmimport", func() *cobra.Command { return newImportCommand(outbound.Rule{}) }, 5)

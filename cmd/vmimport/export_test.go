@@ -14,14 +14,14 @@ import (
 	"vmop/diskimage"
 )
 
-// full is a disk of 12 MiB without a hole.
+// full returns a disk of 12 MiB without holes.
 func full() []byte {
 	data := make([]byte, 12<<20)
 	_, _ = rand.NewChaCha8([32]byte{3}).Read(data)
 	return data
 }
 
-// exported starts an export of it.
+// exported starts an export of the full disk.
 func exported(t *testing.T, more ...string) (*ran, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func exported(t *testing.T, more ...string) (*ran, string) {
 	return start(t, nil, append([]string{"export", from, "--socket", socket}, more...)...), socket
 }
 
-// A disk is fetched by several at a time, from its beginning or from where one has come to.
+// Several clients can download a disk at the same time, from the beginning or from an offset.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	e, socket := exported(t, "--length", "10485760")
@@ -58,7 +58,7 @@ func TestExport(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// Whoever takes nothing, or says nothing that can be understood, is sent nothing more.
+// The export closes connections of clients that don't read, or that send invalid requests.
 func TestExportThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	e, socket := exported(t, "--stall", "100ms")
@@ -79,7 +79,7 @@ func TestExportThatIsNotTaken(t *testing.T) {
 	e.says(t, "read from where the disk is wanted")
 }
 
-// An export ends when none fetches the disk, and says what it can't export.
+// An export ends when no client downloads the disk. It reports what it can't export.
 func TestExportEnds(t *testing.T) {
 	t.Parallel()
 	e, _ := exported(t, "--idle", "10ms")

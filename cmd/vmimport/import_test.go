@@ -29,7 +29,7 @@ import (
 	"vmop/test/wait"
 )
 
-// The test program is also the program.
+// TestMain lets the test binary act as the program.
 func TestMain(m *testing.M) {
 	switch os.Getenv("VMIMPORT") {
 	case "":
@@ -44,14 +44,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ran is a program that runs, or has run.
+// ran is a running or finished program.
 type ran struct {
 	*exec.Cmd
 	out, log *transcript
 	ended    chan struct{}
 }
 
-// transcript is what a program writes, while it does.
+// transcript is the output of a program. It can be read while the program runs.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,7 +69,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// start starts the program, which may reach servers of tests.
+// start starts the program, which may connect to servers of tests.
 func start(t testing.TB, stdin io.Reader, args ...string) *ran {
 	t.Helper()
 	return startAs(t, "with servers of tests", stdin, args...)
@@ -82,7 +82,7 @@ func startAs(t testing.TB, what string, stdin io.Reader, args ...string) *ran {
 	r.Stdin, r.Stdout, r.Stderr = stdin, r.out, r.log
 	require.NoError(t, r.Start())
 	go func() {
-		_ = r.Wait() // the state says it
+		_ = r.Wait() // the state contains the result
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -179,7 +179,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// The manager sees how far it is, and a signal leaves nothing.
+// The manager sees the progress, and after a signal no files are left.
 func TestProgressAndSignals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -205,7 +205,7 @@ func TestProgressAndSignals(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// await waits for a line of the log, and returns what it has of a key.
+// await waits for a line of the log, and returns the value of a key.
 func (r *ran) await(t *testing.T, message, key string) (value string) {
 	t.Helper()
 	wait.Until(t, func() bool {
@@ -234,11 +234,11 @@ func progressAt(t *testing.T, address string) (s state) {
 	return s
 }
 
-// An upload that breaks, or that is no image, can be sent again; one that is too large ends the import.
+// A broken upload or invalid image can be sent again. An image that is too large ends the import.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	data := disk()
-	dir, err := os.MkdirTemp("", "u") // short
+	dir, err := os.MkdirTemp("", "u") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	socket, target := filepath.Join(dir, "socket"), filepath.Join(dir, "disk.img")
@@ -294,10 +294,10 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// An import stays until its sender has the answer and is gone: in a container the sender would end with it.
+// An import runs until its sender has received the answer and has ended: in a container, the sender would end with it.
 func TestAnUploadIsAnsweredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "u") // short
+	dir, err := os.MkdirTemp("", "u") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	socket := filepath.Join(dir, "socket")
@@ -315,7 +315,7 @@ func TestAnUploadIsAnsweredBeforeTheEnd(t *testing.T) {
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, answer, "Imported")
-	<-time.After(500 * time.Millisecond) // a sender that is slow
+	<-time.After(500 * time.Millisecond) // a slow sender
 	require.NoError(t, r.Process.Signal(syscall.Signal(0)), "the import has ended")
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Process.Pid))
 	require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestAnUploadIsAnsweredBeforeTheEnd(t *testing.T) {
 	require.Equal(t, "Imported", o.Reason)
 }
 
-// neverEnds is read without end.
+// neverEnds is a reader without end.
 type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) {
@@ -334,7 +334,7 @@ func (neverEnds) Read(p []byte) (int, error) {
 	return copy(p, "data"), nil
 }
 
-// A clone is a copy, whatever a guest has written: here the header of an overlay.
+// A clone is an exact copy of everything that a guest has written, here the header of an overlay.
 func TestClone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -360,8 +360,7 @@ func TestClone(t *testing.T) {
 	require.LessOrEqual(t, st.Blocks*512, int64(8<<20), "holes are holes")
 }
 
-// An import that is killed leaves nothing with the name of the disk, and what it leaves doesn't
-// keep the next from being whole.
+// A killed import leaves no file with the name of the disk, and its leftovers don't affect the next import.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), append(disk(), disk()...)
@@ -396,8 +395,8 @@ func TestKilled(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// No URL, container image, redirect or name makes an import read from an internal address. The first server of a
-// redirect is one that the test permits; the program of production permits none.
+// No URL, container image, redirect or name makes an import read from an internal address. The test permits the first
+// server of a redirect; the production program permits none.
 func TestImportsReachNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

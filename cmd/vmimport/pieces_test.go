@@ -29,7 +29,7 @@ import (
 	"vmop/test/wait"
 )
 
-// manager is one that knows a pod's key, and whose authority the pod has.
+// manager is a manager with a pod's key. The pod trusts its authority.
 type manager struct {
 	*stream.Keys
 	t      *testing.T
@@ -62,7 +62,7 @@ func newManager(t *testing.T) *manager {
 // start starts a pod's program that listens for the manager.
 func (m *manager) start(args ...string) *ran {
 	m.t.Helper()
-	dir, err := os.MkdirTemp("", "u") // short
+	dir, err := os.MkdirTemp("", "u") // short, because socket paths are limited
 	require.NoError(m.t, err)
 	m.t.Cleanup(func() { require.NoError(m.t, os.RemoveAll(dir)) })
 	r := start(m.t, nil, append(args, "--socket", filepath.Join(dir, "s"), "--tls", m.folder, "--port", "0",
@@ -87,7 +87,7 @@ func (m *manager) send(a transfer.Announcement, piece []byte) transfer.Answer {
 	return answer
 }
 
-// An image that comes in pieces is resumed after the last byte that has arrived, whoever brings the next piece.
+// An upload in pieces is resumed after the last byte that has arrived, by any sender.
 func TestUploadInPieces(t *testing.T) {
 	t.Parallel()
 	m, data := newManager(t), disk()
@@ -99,7 +99,8 @@ func TestUploadInPieces(t *testing.T) {
 	is = m.send(a, data[:1<<20])
 	require.Equal(t, transfer.Answer{Reason: transfer.Continue, At: 1 << 20}, is)
 
-	// One that stalls is displaced by the next one, and what has come counts. It may be displaced before it has come.
+	// The next piece displaces a stalled piece, and the bytes that have arrived count. It may displace a piece before
+	// it has arrived.
 	a.From, a.Length = 1<<20, 1<<20
 	for pause, end := time.Millisecond, 1<<20+4096; is.At < int64(end); pause *= 2 {
 		require.Less(t, pause, time.Minute)
@@ -140,10 +141,10 @@ func TestUploadInPieces(t *testing.T) {
 	require.True(t, bytes.Equal(data, got))
 }
 
-// At the socket an image comes in pieces, too. One that ends early is no whole one, and what has come counts.
+// The socket accepts an image in pieces. A piece that ends early is incomplete, but the bytes that have arrived count.
 func TestPiecesAtTheSocket(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "u") // short
+	dir, err := os.MkdirTemp("", "u") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	socket, target, data := filepath.Join(dir, "s"), filepath.Join(dir, "disk.img"), disk()
@@ -179,7 +180,8 @@ func TestPiecesAtTheSocket(t *testing.T) {
 	require.True(t, bytes.Equal(data, got))
 }
 
-// What is no image can be sent again, and one that is canceled or lasts too long; each answer says why.
+// After an invalid image, a canceled upload or a time-out, the image can be sent again. Each answer contains the
+// reason.
 func TestPiecesThatAreNoImage(t *testing.T) {
 	t.Parallel()
 	m, data := newManager(t), disk()
@@ -222,13 +224,13 @@ func TestPiecesThatAreNoImage(t *testing.T) {
 	require.Equal(t, "ImageTooLarge", o.Reason)
 }
 
-// Only the manager is served at the port, and it takes no other pod for this one.
+// The port serves only the manager, and the manager does not accept another pod.
 func TestStrangersAtThePort(t *testing.T) {
 	t.Parallel()
 	m, stranger := newManager(t), newManager(t)
 	m.start("import", "--upload", "--target", filepath.Join(t.TempDir(), "disk.img"))
 	foreign, err := stranger.Dial(t.Context(), m.target)
-	if err == nil { // with TLS 1.3 a client is refused when it reads
+	if err == nil { // with TLS 1.3 the refusal arrives when the client reads
 		_, err = transfer.Upload(t.Context(), foreign, transfer.Announcement{Size: 1, ID: "x"}, nil)
 	}
 	require.Error(t, err)
@@ -246,7 +248,7 @@ func TestStrangersAtThePort(t *testing.T) {
 	require.Equal(t, transfer.Continue, m.send(transfer.Announcement{Size: 1, ID: "x"}, nil).Reason)
 }
 
-// A disk is fetched at the port, and again after the last piece when the connection breaks.
+// A disk is downloaded at the port. After a broken connection, the download continues after the last piece.
 func TestFetchAtThePort(t *testing.T) {
 	t.Parallel()
 	m, dir := newManager(t), t.TempDir()

@@ -17,9 +17,8 @@ import (
 // benchDisk is the size of the disk that is read and written, in bytes.
 const benchDisk = 512 << 20
 
-// BenchmarkServe reads and writes a disk as a VM does to which it is attached, by QEMU's client, and the
-// same file as a VM's own disk, in turns. The client is qemu-io; the time that it takes for itself, with a
-// disk that does nothing, is subtracted.
+// BenchmarkServe reads and writes a disk like a VM to which it is attached, with QEMU's client, and the same file like
+// a VM's own disk, in turns. The client is qemu-io. The time that it needs with a null disk is subtracted.
 func BenchmarkServe(b *testing.B) {
 	args := servable(b)
 	disk, dir, port := args[2], args[4], args[8]
@@ -70,7 +69,7 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-// sequential returns commands of qemu-io that pass over the disk once, some requests at the same time.
+// sequential returns commands of qemu-io that access the whole disk once, with several requests at the same time.
 func sequential(operation string, size, depth int) string {
 	var s strings.Builder
 	for i := range benchDisk / size {
@@ -92,7 +91,7 @@ func random(operation string) string {
 	return s.String()
 }
 
-// qemuIO has qemu-io run commands, and returns how long it took and what it said.
+// qemuIO runs commands of qemu-io, and returns the time and the output.
 func qemuIO(b *testing.B, script string, args ...string) (time.Duration, string) {
 	cmd := exec.CommandContext(b.Context(), "qemu-io", args...)
 	cmd.Stdin = strings.NewReader(script)
@@ -104,7 +103,7 @@ func qemuIO(b *testing.B, script string, args ...string) (time.Duration, string)
 	return took, string(out)
 }
 
-// latencies returns those of requests one after the other, in microseconds.
+// latencies returns the latencies of sequential requests, in microseconds.
 func latencies(b *testing.B, out string) (all []float64) {
 	for _, found := range regexp.MustCompile(`and ([0-9.]+) ops/sec`).FindAllStringSubmatch(out, -1) {
 		rate, err := strconv.ParseFloat(found[1], 64)

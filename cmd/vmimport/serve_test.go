@@ -17,8 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// servable returns the arguments by which an empty disk is served, to clients with the certificate in the same
-// folder.
+// servable returns the arguments for serving an empty disk to clients with the certificate in the same folder.
 func servable(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +50,7 @@ func (r *ran) says(t testing.TB, what string) {
 		r.log)
 }
 
-// A vmimport that is killed leaves a server that writes: it keeps the lock.
+// A killed vmimport leaves a server that keeps writing and holds the lock.
 func TestServeUntilASignal(t *testing.T) {
 	t.Parallel()
 	args := servable(t)
@@ -68,7 +67,7 @@ func TestServeUntilASignal(t *testing.T) {
 	second.terminate(t)
 }
 
-// terminate ends it. A server that it has started would survive the end of the test.
+// terminate ends the program. A server that it has started would outlive the test.
 func (r *ran) terminate(t testing.TB) {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(syscall.SIGTERM))
@@ -76,7 +75,7 @@ func (r *ran) terminate(t testing.TB) {
 	require.Zero(t, code, r.log)
 }
 
-// A disk in a file system that no VM has had yet is made.
+// A missing disk in a file system is created.
 func TestServeANewDisk(t *testing.T) {
 	t.Parallel()
 	args := servable(t)

@@ -26,8 +26,8 @@ import (
 	"vmop/test/tier"
 )
 
-// What deploy/ has is taken by a namespace for pods without any right, and says
-// which images run.
+// A namespace that enforces Pod Security "restricted" accepts deploy/. The images can be replaced as its comments
+// describe.
 func TestDeploy(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
@@ -55,7 +55,7 @@ patches:
 	require.Equal(t, "registry.example/runner:1", container.Env[0].Value)
 }
 
-// machine is a VM whose pod needs no right, with a disk of a class that can grow.
+// machine creates a VM with a pod without privileges and a disk of a class that can grow.
 func (p *place) machine(name string) {
 	p.t.Helper()
 	p.Apply(`
@@ -83,7 +83,7 @@ data:
 `)
 }
 
-// runnerSays writes what the runner in the pod of a VM would.
+// runnerSays writes the status of the runner in the pod of a VM.
 func (p *place) runnerSays(vm string, pod *corev1.Pod, status string) {
 	p.t.Helper()
 	object := &v1.VirtualMachine{}
@@ -95,7 +95,7 @@ func (p *place) runnerSays(vm string, pod *corev1.Pod, status string) {
 	require.NoError(p.t, err)
 }
 
-// awaitPod waits for a pod of a VM that is not one that was there before.
+// awaitPod waits for a pod of a VM other than the previous pod.
 func (p *place) awaitPod(vm string, before types.UID) *corev1.Pod {
 	p.t.Helper()
 	var pod corev1.Pod
@@ -105,7 +105,7 @@ func (p *place) awaitPod(vm string, before types.UID) *corev1.Pod {
 	return &pod
 }
 
-// kubelet gives a pod a node, where its container is in a state.
+// kubelet assigns a pod to a node and sets the state of its container.
 func (p *place) kubelet(pod *corev1.Pod, state corev1.ContainerState) {
 	p.t.Helper()
 	status := corev1.PodStatus{
@@ -117,7 +117,7 @@ func (p *place) kubelet(pod *corev1.Pod, state corev1.ContainerState) {
 	require.NoError(p.t, p.client.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, text)))
 }
 
-// grow gives a VM's claim a volume that can grow, and has the VM ask for more.
+// grow binds a VM's claim to a volume that can grow, and increases the size of the VM's disk.
 func (p *place) grow(vm, claim string) {
 	p.t.Helper()
 	p.Apply(`
@@ -136,14 +136,15 @@ func (p *place) grow(vm, claim string) {
 	})
 }
 
-// A VM's life takes each right that the manager has, and none that it hasn't.
+// A VM's life uses each permission of the manager, and needs no others.
 func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	p.addComponent("storage-classes")
-	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
-	// Another manager of the cluster may have made its classes already: this one continues where it was killed.
+	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty Secret is filled, as an old one is renewed
+	// Another manager of the cluster may have created the classes already: this manager continues where that one was
+	// killed.
 	p.Kubectl("create", "configmap", "vm-operator-classes", "--from-literal=presets=begun")
 	m := p.start(p.withUsers(`loadBalancerService: true, operationsKept: 0, virtualMachineCIDRs: [10.66.10.0/24],
     virtualMachineIPLeaseRetention: 0`, "admin"), "--leader-elect")
@@ -158,7 +159,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.grow("web", "system-disk-web-0")
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 
-	// Its definition changes, and so does an annotation of its pod.
+	// The VM's definition changes, and an annotation of its pod changes with it.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
 	p.eventually("the pod has the version of the configuration", func() bool {
 		var configMap corev1.ConfigMap
@@ -166,17 +167,17 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 			pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
 			strings.Contains(configMap.Data["config.yaml"], "currentCpus: 1")
 	})
-	// Its service goes.
+	// Its service is removed.
 	p.eventually("there is a service", func() bool { return p.get("web", &corev1.Service{}) })
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"loadBalancerService": {}}}`)
 	p.eventually("there is no service", func() bool { return !p.get("web", &corev1.Service{}) })
-	// It has a budget, which goes.
+	// It has a disruption budget, which is removed.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"evictionStrategy": "LiveMigrate"}}`)
 	p.eventually("there is a budget", func() bool { return p.get("web", &policyv1.PodDisruptionBudget{}) })
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"evictionStrategy": null}}`)
 	p.eventually("there is no budget", func() bool { return !p.get("web", &policyv1.PodDisruptionBudget{}) })
 
-	// The guest shuts down, which makes a new pod; in that the machine crashes.
+	// The guest shuts down, which creates a new pod, in which the machine crashes.
 	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
 	p.gone(pod)
 	pod = p.awaitPod("web", pod.UID)
@@ -188,7 +189,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.eventually("the VM has failed", func() bool { return p.vm("web").Status.Phase == v1.PhaseFailed })
 	p.gone(pod)
 
-	// In the next one the guest's shutdown is the VM's end.
+	// In the next pod the guest's shutdown ends the VM.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"guestShutdownStops": true}}`)
 	pod = p.awaitPod("web", pod.UID)
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
@@ -209,7 +210,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.usesAttachments()
 	p.usesPools()
 
-	// Its pod is refused, and the VM says why.
+	// Its pod is refused, and the VM reports the reason.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
 	p.eventually("the VM says why there is no pod", func() bool {
 		return strings.Contains(p.vm("web").Status.Message, "no PriorityClass with name none-such")
@@ -235,15 +236,14 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.needsToBlockDeletion("web")
 }
 
-// blocksDeletion is the one right that no request shows: admission asks for it when
-// an object is to hold up the deletion of the VM that it belongs to.
+// blocksDeletion is the only permission that no request shows: admission requires it for an object that blocks the
+// deletion of the VM that owns it.
 const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
 
-// writesStatus is the right for a subresource that doesn't exist, for which the policy for
-// addresses asks.
+// writesStatus is the permission for a subresource that doesn't exist, which the policy for addresses requires.
 const writesStatus = "virtualmachineipaddresses/status.vmoperator.jdrupes.org patch"
 
-// usesPools has a pool give a VM away that is gone, and say what it has.
+// usesPools makes a pool assign a VM that is then deleted, and report its status.
 func (p *place) usesPools() {
 	p.t.Helper()
 	p.Apply(`
@@ -254,7 +254,7 @@ func (p *place) usesPools() {
 	})
 }
 
-// usesAddresses has a VM at a tap get an address that was asked for, and give it back.
+// usesAddresses makes a VM with a tap use a requested address, and return it.
 func (p *place) usesAddresses() {
 	p.t.Helper()
 	p.Apply(`
@@ -281,7 +281,7 @@ func (p *place) usesAddresses() {
 	})
 }
 
-// usesDisks has a VM take a disk, and leave it; and a pod import the data of another one.
+// usesDisks attaches a disk to a VM and detaches it. A pod imports the data of another disk.
 func (p *place) usesDisks() {
 	p.t.Helper()
 	p.Apply(`
@@ -341,7 +341,7 @@ func (p *place) usesDisks() {
 	p.Kubectl("delete", "vi", "cvi-"+p.Name, "--ignore-not-found")
 }
 
-// usesSnapshots has two snapshots made of a disk, one of them by a storage that is too slow for it to be consistent.
+// usesSnapshots creates two snapshots of a disk. The storage is too slow for one of them to be consistent.
 func (p *place) usesSnapshots() {
 	p.t.Helper()
 	p.Apply(`
@@ -382,7 +382,7 @@ func (p *place) usesSnapshots() {
 	p.Kubectl("delete", "vd", "data")
 }
 
-// usesAttachments has a disk attached, its export started again beside a Service, and detached.
+// usesAttachments attaches a disk, restarts its export next to a Service, and detaches it.
 func (p *place) usesAttachments() {
 	p.t.Helper()
 	p.Apply(`
@@ -420,7 +420,7 @@ func (p *place) usesAttachments() {
 	p.Kubectl("delete", "vd", "more")
 }
 
-// needsToBlockDeletion shows that without this right no object of a VM can be made.
+// needsToBlockDeletion shows that no object of a VM can be created without this permission.
 func (p *place) needsToBlockDeletion(vm string) {
 	p.t.Helper()
 	var set appsv1.StatefulSet
@@ -447,7 +447,7 @@ func (p *place) needsToBlockDeletion(vm string) {
 	})
 }
 
-// gone ends a pod in the place of its kubelet, when it is deleted.
+// gone ends a deleted pod instead of its kubelet.
 func (p *place) gone(pod *corev1.Pod) {
 	p.t.Helper()
 	var now corev1.Pod
@@ -457,7 +457,7 @@ func (p *place) gone(pod *corev1.Pod) {
 	p.Kubectl("delete", "pod", pod.Name, "--force", "--ignore-not-found")
 }
 
-// granted are the rights that rules give, each as "resource.group verb".
+// granted returns the permissions of rules, each as "resource.group verb".
 func granted(rules []rbacv1.PolicyRule) []string {
 	all := map[string]bool{}
 	for _, rule := range rules {
@@ -470,8 +470,8 @@ func granted(rules []rbacv1.PolicyRule) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// requests are the rights that a service account has used, in the same form, and
-// what it was refused. To make an object by a patch takes the right to create it, too.
+// requests returns the permissions that a service account has used, in the same format, and its refused requests.
+// Creating an object with a patch also uses the permission to create.
 func (p *place) requests(account string) (used, refused []string) {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.Dir, cluster.AuditLog))
@@ -493,7 +493,7 @@ func (p *place) requests(account string) (used, refused []string) {
 			refused = append(refused, line)
 		}
 		if event.ObjectRef == nil {
-			continue // what the API server knows, which all may ask
+			continue // discovery, which all users may read
 		}
 		resource := event.ObjectRef.Resource
 		if event.ObjectRef.Subresource != "" {
@@ -504,7 +504,7 @@ func (p *place) requests(account string) (used, refused []string) {
 		case event.Verb == "patch" && event.Response.Code == 201:
 			verbs = append(verbs, "create")
 		case event.Verb == "watch" && strings.Contains(event.URI, "sendInitialEvents=true"):
-			verbs = append(verbs, "list") // what older API servers are asked for instead
+			verbs = append(verbs, "list") // used for older API servers
 		}
 		for _, verb := range verbs {
 			all[resource+"."+event.ObjectRef.APIGroup+" "+verb] = true
@@ -513,7 +513,7 @@ func (p *place) requests(account string) (used, refused []string) {
 	return slices.Sorted(maps.Keys(all)), refused
 }
 
-// Of two managers one leads; when it is killed, the other takes over.
+// One of two managers leads. When it is killed, the other takes over.
 func TestOneOfTwoLeads(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -550,9 +550,8 @@ func (p *place) transitions() *int32 {
 	return lease.Spec.LeaseTransitions
 }
 
-// An API server that does not answer is logged, also by an idle manager, which
-// continues when it is back. The server is that of all tests here, so they don't run
-// meanwhile.
+// An API server that does not answer is logged, even by an idle manager, which continues when the server is back. All
+// tests here share the server, so none may run at the same time.
 func TestTheAPIServerIsAway(t *testing.T) {
 	tier.Deep(t)
 	p := newPlace(t, "restricted")
@@ -568,8 +567,8 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	require.Contains(t, m.log.String(), "the API server answers again")
 }
 
-// A new configuration holds for the VMs that there are; one with faults does not, and
-// the manager logs why, and continues.
+// A new configuration applies to existing VMs. An invalid configuration does not: the manager logs the errors, and
+// continues.
 func TestConfigurationFollowsItsFile(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")

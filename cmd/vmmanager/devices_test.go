@@ -25,8 +25,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The API server takes the device plugin, and says what its pod has beyond those without any right: it is what
-// docs/tasks/device-plugin.md has, and no more.
+// The API server accepts the device plugin. Its warnings list the privileges of the plugin's pod: exactly those in
+// docs/tasks/device-plugin.md.
 func TestDevicePlugin(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestDevicePlugin(t *testing.T) {
 		said, err := cmd.CombinedOutput()
 		return strings.TrimSpace(string(said)), err
 	}
-	p.eventually("a pod of the plugin is admitted", func() bool { // when the namespace has its account
+	p.eventually("a pod of the plugin is admitted", func() bool { // when the namespace has the service account
 		_, err := try("vmop-devices")
 		return err == nil
 	})
@@ -68,10 +68,10 @@ func TestDevicePlugin(t *testing.T) {
 		`runAsUser=0 (pod must not set runAsUser=0)`, beyond)
 }
 
-// Whoever reaches the port of /readyz keeps some connections, and the rest waits.
+// The port of /readyz serves a limited number of connections at the same time. Others wait.
 func TestFewAskAtATime(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "dp") // a socket's path is short
+	folder, err := os.MkdirTemp("", "dp") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	plugin, err := devices.New(devices.Options{

@@ -31,7 +31,7 @@ import (
 	"vmop/test/wait"
 )
 
-// auditPolicy has what service accounts ask for.
+// auditPolicy logs the requests of service accounts.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -51,10 +51,10 @@ var (
 			"OwnerReferencesPermissionEnforcement",
 		}},
 	}}
-	ports atomic.Int32 // that were given away
+	ports atomic.Int32 // the last port in use
 )
 
-// The program is on the PATH of scripts and tests.
+// TestMain puts the program on the PATH of scripts and tests.
 func TestMain(m *testing.M) {
 	testscript.Main(withCluster{m}, map[string]func(){"vmmanager": main})
 }
@@ -64,17 +64,17 @@ type withCluster struct{ *testing.M }
 
 func (m withCluster) Run() int { return shared.Run(m.M) }
 
-// A place is a namespace into which deploy/ was applied. The manager of its
-// Deployment has no node to run on: the tests run it beside.
+// place is a namespace with the objects of deploy/. The manager of its Deployment has no node to run on: the tests run
+// it outside of the cluster.
 type place struct {
 	*clustertest.Namespace
-	client     client.Client // of who may do everything
+	client     client.Client // with all permissions
 	t          *testing.T
 	kubeconfig string            // of the manager's service account
 	hashes     map[string]string // of users' passwords
 }
 
-// newPlace makes a namespace in which pods must be as Pod Security's level says.
+// newPlace creates a namespace that enforces a Pod Security level.
 func newPlace(t *testing.T, level string) *place {
 	t.Helper()
 	p := &place{
@@ -92,13 +92,13 @@ func newPlace(t *testing.T, level string) *place {
 	return p
 }
 
-// deploy applies deploy/ for the namespace, with more of a kustomization.
+// deploy applies deploy/ to the namespace, with an addition to the kustomization.
 func (p *place) deploy(more string) {
 	p.t.Helper()
 	require.NoError(p.t, p.ApplyDeploy(p.t.Context(), p.Name, p.t.TempDir(), more))
 }
 
-// addComponent adds a component of deploy/ to what the namespace has.
+// addComponent adds a component of deploy/ to the namespace.
 func (p *place) addComponent(name string) {
 	p.t.Helper()
 	dir := p.t.TempDir()
@@ -107,7 +107,7 @@ func (p *place) addComponent(name string) {
 	require.NoError(p.t, p.ApplyDeploy(p.t.Context(), p.Name, dir, "components: ["+component+"]\n"))
 }
 
-// eventually waits until something is the case.
+// eventually waits until is returns true.
 func (p *place) eventually(what string, is func() bool) {
 	p.t.Helper()
 	wait.For(p.t, what, func() error {
@@ -132,7 +132,7 @@ func (p *place) vm(name string) *v1.VirtualMachine {
 	return &vm
 }
 
-// A process is a manager that runs in the cluster's network.
+// process is a manager that runs in the cluster's network.
 type process struct {
 	*place
 	cmd             *exec.Cmd
@@ -150,8 +150,8 @@ func (p *place) config(reconciler string) string {
 	return file
 }
 
-// withUsers writes a configuration with local users, whose passwords are their names, an administrator
-// among them, and returns its path. The pages have a port of their own.
+// withUsers writes a configuration with local users, including an administrator, and returns its path. The passwords
+// are the users' names. Each configuration uses another port for the pages.
 func (p *place) withUsers(reconciler string, names ...string) string {
 	p.t.Helper()
 	file := p.config(reconciler)
@@ -161,7 +161,7 @@ func (p *place) withUsers(reconciler string, names ...string) string {
 "/Manager/Access": {administrators: {users: [admin]}}
 "/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet": {users: [`, 10000+ports.Add(1))
 	for _, name := range names {
-		if p.hashes[name] == "" { // with another hash a user would have to log in again
+		if p.hashes[name] == "" { // with a new hash a user would have to log in again
 			hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
 			require.NoError(p.t, err)
 			p.hashes[name] = string(hash)
@@ -172,7 +172,7 @@ func (p *place) withUsers(reconciler string, names ...string) string {
 	return file
 }
 
-// served waits until a manager serves its pages, and returns where.
+// served waits until a manager serves its pages, and returns their address.
 func (r *process) served() string {
 	r.t.Helper()
 	var found []string
@@ -201,7 +201,7 @@ func (p *place) start(config string, args ...string) *process {
 	r.cmd = p.Inside(context.WithoutCancel(p.t.Context()), path, args...)
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
 	require.NoError(p.t, r.cmd.Start())
-	go func() { _ = r.cmd.Wait(); close(r.ended) }() // how it ended is asked for later
+	go func() { _ = r.cmd.Wait(); close(r.ended) }() // the result is read later
 	p.t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // it may have ended
 		<-r.ended
@@ -226,7 +226,7 @@ func (r *process) hasEnded() bool {
 	}
 }
 
-// ask returns what a manager answers.
+// ask returns the manager's response.
 func (r *process) ask(address, path string) (string, error) {
 	transport := &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)
@@ -242,7 +242,7 @@ func (r *process) ask(address, path string) (string, error) {
 	return string(body), err
 }
 
-// metric returns the value of a metric, as text; "" if it isn't there.
+// metric returns the value of a metric as text, or "".
 func (r *process) metric(name string) string {
 	body, err := r.ask(r.metrics, "/metrics")
 	if err != nil {

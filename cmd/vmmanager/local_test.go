@@ -24,12 +24,12 @@ import (
 type localPages struct {
 	t    *testing.T
 	home string
-	said bytes.Buffer // all that the program has printed
+	said bytes.Buffer // the program's output
 }
 
 func newLocalPages(t *testing.T) *localPages {
 	t.Helper()
-	home, err := os.MkdirTemp("", "l") // short, for the path of the socket
+	home, err := os.MkdirTemp("", "l") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
 	require.NoError(t, os.Mkdir(filepath.Join(home, "vms"), 0o700))
@@ -48,7 +48,7 @@ func (l *localPages) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts the pages, and returns what ends them.
+// start starts the pages, and returns a function that ends them.
 func (l *localPages) start(args ...string) (stop func()) {
 	l.t.Helper()
 	cmd := l.command(append([]string{"--runner", "vmmanager"}, args...)...)
@@ -83,7 +83,7 @@ func (l *localPages) start(args ...string) (stop func()) {
 	return stop
 }
 
-// get asks what vmmanager local prints for a verb.
+// get returns the output of vmmanager local for a verb.
 func (l *localPages) get(verb string) string {
 	l.t.Helper()
 	out, err := l.command(verb).CombinedOutput()
@@ -91,16 +91,16 @@ func (l *localPages) get(verb string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A caller is a browser, or who has stolen something of one.
+// caller is a browser, or an attacker with one of its secrets.
 type caller struct {
 	t      *testing.T
 	root   string // http://HOST:PORT
-	at     string // where that is, if no name service knows
+	at     string // the address behind it, if no name service resolves it
 	cookie *http.Cookie
 	key    string
 }
 
-// opens logs in by a link, and returns what the browser has then.
+// opens logs in with a link, and returns the browser with its cookies and keys.
 func (l *localPages) opens(link string) caller {
 	l.t.Helper()
 	found := regexp.MustCompile(`^(http://([^/]+))/link/\w+$`).FindStringSubmatch(link)
@@ -138,7 +138,7 @@ func (c caller) do(method, path, body string, header ...string) *http.Response {
 	return answer
 }
 
-// acts reports whether the API and forms do what the caller wants.
+// acts sends requests to the API and to forms, and returns their status codes.
 func (c caller) acts(header ...string) (codes []int) {
 	c.t.Helper()
 	form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)
@@ -154,7 +154,7 @@ func (c caller) acts(header ...string) (codes []int) {
 	return codes
 }
 
-// A guest that sees the cookie of a browser gets pages with it, and can change nothing, whether the pages listen at
+// A guest that sees a browser's cookie can read pages with it, but can change nothing, whether the pages listen at
 // their own address or at 127.0.0.1.
 func TestAStolenCookieDoesNothing(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestAStolenCookieDoesNothing(t *testing.T) {
 	}
 }
 
-// Whoever reads what a service prints, such as the journal, cannot log in.
+// Users who can read a service's output, such as the journal, cannot log in with it.
 func TestNoSecretIsPrintedWhereOthersRead(t *testing.T) {
 	t.Parallel()
 	l := newLocalPages(t)
@@ -203,7 +203,7 @@ func TestNoSecretIsPrintedWhereOthersRead(t *testing.T) {
 	}
 }
 
-// The next process has the same address, and knows the browser; two at a time there aren't.
+// The next process has the same address and accepts the browser's session. Two processes can't run at the same time.
 func TestTheAddressAndTheSessionStay(t *testing.T) {
 	t.Parallel()
 	l := newLocalPages(t)
@@ -229,7 +229,7 @@ func TestTheAddressAndTheSessionStay(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
 }
 
-// The socket for links answers its user and root, even if others can open it.
+// The socket for links answers only its user and root, even if others can open it.
 func TestTheSocketForLinksRefusesOthers(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "l")
@@ -251,7 +251,7 @@ func TestTheSocketForLinksRefusesOthers(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		if os.Geteuid() != 0 {
-			d.owner++ // this user is another one
+			d.owner++ // simulates another user
 		} else if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
 			asked <- errno
 			return
@@ -262,7 +262,7 @@ func TestTheSocketForLinksRefusesOthers(t *testing.T) {
 	require.ErrorContains(t, <-asked, "is neither root nor the user of the pages")
 }
 
-// Addresses are of 127.0.0.0/8 and not those that others use; the host of a common address is a name.
+// Addresses are in 127.0.0.0/8 and avoid addresses in common use. For a common address, the host is a name.
 func TestTheOriginOfThePages(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"vmop/test/tier"
 )
 
-// usedOnPages does on the pages what takes rights: logs in, makes a VM, deletes it, and logs out.
+// usedOnPages uses the manager's permissions through the pages: it logs in, creates a VM, deletes it, and logs out.
 func (p *place) usedOnPages(m *process) {
 	p.t.Helper()
 	address, admin := m.served(), p.visitor()
@@ -52,7 +52,7 @@ func (p *place) usedOnPages(m *process) {
 		return code == http.StatusSeeOther
 	})
 	p.eventually("the VM is gone", func() bool { return !p.get("doomed", &v1.VirtualMachine{}) })
-	await, _ := admin.Live(address, "vm=web") // of which more has happened already
+	await, _ := admin.Live(address, "vm=web") // more events have already happened
 	await("Restarting")
 	code, _ = admin.Post(address, "/vms/web/size", url.Values{"cpus": {"2"}})
 	require.Equal(p.t, http.StatusSeeOther, code)
@@ -68,7 +68,7 @@ func (p *place) usedOnPages(m *process) {
 	require.Equal(p.t, "0", m.metric("vmop_sessions"))
 }
 
-// usesDisksOnPages has a disk and an image made, grown and deleted.
+// usesDisksOnPages creates, grows and deletes a disk and an image.
 func (p *place) usesDisksOnPages(post func(to string, fields url.Values) int) {
 	p.t.Helper()
 	for _, kind := range []string{"VirtualDisk", "VirtualImage"} {
@@ -89,8 +89,8 @@ func (p *place) usesDisksOnPages(post func(to string, fields url.Values) int) {
 	}
 }
 
-// Both of two managers serve pages, whichever leads, and know each other's sessions. A user who is
-// added to the configuration gets in without a restart, and sees what the VM's permissions show.
+// Two managers both serve pages, independent of the leader, and accept each other's sessions. A user who is added to
+// the configuration can log in without a restart, and sees the VMs that the permissions allow.
 func TestPagesOfTwoManagers(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -140,8 +140,8 @@ func TestPagesOfTwoManagers(t *testing.T) {
 	require.Contains(t, page, `id="vm-hers"`)
 }
 
-// With the component auth-delegator the manager asks the cluster: who a program is by its token, and
-// what RBAC lets it see.
+// With the component auth-delegator the manager asks the cluster which account a token belongs to, and what RBAC
+// permits.
 func TestProgramsByRBAC(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestProgramsByRBAC(t *testing.T) {
 	require.Contains(t, used, "subjectaccessreviews.authorization.k8s.io create")
 }
 
-// What deploy/ has serves no page without the Secret with users, and says so.
+// deploy/ without the Secret with users serves no page, and reports the reason.
 func TestNoUserNoPages(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")

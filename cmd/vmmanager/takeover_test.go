@@ -18,7 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// takeover runs the verb with the rights of an administrator, and returns what it says.
+// takeover runs the verb with an administrator's permissions, and returns its output.
 func (p *place) takeover(args ...string) (string, error) {
 	p.t.Helper()
 	path, err := exec.LookPath("vmmanager")
@@ -28,7 +28,7 @@ func (p *place) takeover(args ...string) (string, error) {
 	return string(out), err
 }
 
-// away scales a Deployment to 0, and waits until its pods are gone.
+// away scales a Deployment to 0, and waits until its pods have ended.
 func (p *place) away(deployment string) {
 	p.t.Helper()
 	p.Kubectl("scale", "deployment", deployment, "--replicas", "0")
@@ -38,8 +38,8 @@ func (p *place) away(deployment string) {
 	})
 }
 
-// originals are objects of two VMs as VM-Operator makes them: of web, which runs, as version 4 does, and of old with a
-// StatefulSet as before 3.4.
+// originals contains objects of two VMs as VM-Operator creates them: of web, which runs, by version 4, and of old, with
+// a StatefulSet as before 3.4.
 const originals = `
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachine
@@ -120,7 +120,7 @@ spec:
       containers: [{name: vm-operator, image: "ghcr.io/mnlipp/org.jdrupes.vmoperator.manager:latest"}]
 `
 
-// VMs get from the manager of VM-Operator to ours, and back, with their disks, and none has two pods at any time.
+// VMs move from VM-Operator's manager to ours and back, with their disks, and no VM ever has two pods.
 func TestTakeover(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestTakeover(t *testing.T) {
 	require.Equal(t, "Running", string(p.vm("web").Spec.VM.State), "its definition is what it was")
 }
 
-// What the API server refuses with our definition of the resource blocks, and nothing else does.
+// Only objects that the API server refuses with our resource definition block the takeover.
 func TestTakeoverBlocksWhatIsRefused(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

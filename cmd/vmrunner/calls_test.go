@@ -8,7 +8,7 @@ import (
 	"vmop/test/pages"
 )
 
-// What the documents have readers type is taken.
+// The program accepts every call in the documents.
 func TestCallsInDocuments(t *testing.T) {
 	t.Parallel()
 	pages.Require(t, "../..", "vmrunner", func() *cobra.Command { return newRunnerCommand() }, 150)

@@ -9,13 +9,13 @@ import (
 	"vmop/test/pages"
 )
 
-// Help fits a terminal that is not much wider than usual.
+// Help fits a terminal slightly wider than usual.
 func TestHelpIsNarrow(t *testing.T) {
 	t.Parallel()
 	pages.RequireNarrow(t, newRunnerCommand())
 }
 
-// What is made for run alone is what run is among all verbs.
+// The command tree that is built only for run has the same run as the complete tree.
 func TestRunAlone(t *testing.T) {
 	t.Parallel()
 	usage := func(root *cobra.Command) string {
@@ -25,5 +25,5 @@ func TestRunAlone(t *testing.T) {
 		return run.Long + run.UsageString()
 	}
 	require.Equal(t, usage(newRunnerCommand()), usage(newRunnerCommand("run", "web")))
-	require.Less(t, len(newRunnerCommand("run", "web").Commands()), 3) // version is another
+	require.Less(t, len(newRunnerCommand("run", "web").Commands()), 3) // version is another verb
 }

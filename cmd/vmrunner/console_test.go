@@ -17,7 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// terminal is a pseudo-terminal: what is typed into keyboard is read from tty.
+// terminal is a pseudo-terminal: text that is written to keyboard is read from tty.
 type terminal struct {
 	t             *testing.T
 	keyboard, tty *os.File
@@ -36,7 +36,7 @@ func (c *terminal) press(keys string) {
 	require.NoError(c.t, err)
 }
 
-// settings are what consoleMode changes.
+// settings returns the settings that consoleMode changes.
 func (c *terminal) settings() unix.Termios {
 	c.t.Helper()
 	settings, err := unix.IoctlGetTermios(int(c.tty.Fd()), unix.TCGETS)
@@ -44,8 +44,8 @@ func (c *terminal) settings() unix.Termios {
 	return *settings
 }
 
-// startOn starts vmrunner as a shell does on a terminal: in the foreground of a
-// session of its own, so that Ctrl-C is a signal.
+// startOn starts vmrunner as a shell on a terminal does: in the foreground of a new session, so that Ctrl-C sends a
+// signal.
 func startOn(t *testing.T, c *terminal, dir string) *program {
 	t.Helper()
 	p := &program{t: t, out: newTranscript(), ended: make(chan struct{})}
@@ -66,8 +66,8 @@ func startOn(t *testing.T, c *terminal, dir string) *program {
 	return p
 }
 
-// A person at a terminal sees the guest's console and types into it, leaves it
-// and comes back, and ends the guest by Ctrl-C. Then the terminal is as before.
+// A user at a terminal sees the guest's console and types into it, leaves it and returns, and ends the guest with
+// Ctrl-C. Afterwards the terminal has its old settings.
 func TestConsoleOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := newTerminal(t)
@@ -110,8 +110,7 @@ func TestConsoleOnATerminal(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "run"))
 }
 
-// A guest that doesn't react to Ctrl-C is asked again by the next one, and ended by two in
-// a row.
+// If a guest doesn't react to Ctrl-C, the next Ctrl-C asks it again, and two in a row end it.
 func TestCtrlCInsists(t *testing.T) {
 	t.Parallel()
 	c := newTerminal(t)
@@ -121,13 +120,13 @@ func TestCtrlCInsists(t *testing.T) {
 	wait.Until(t, func() bool {
 		config := filepath.Join(dir, "config.yaml")
 		text, err := exec.CommandContext(t.Context(), "vmrunner", "status", "-c", config).Output()
-		return err == nil && bytes.Contains(text, []byte("Booting")) // before that, Ctrl-C ends the start
+		return err == nil && bytes.Contains(text, []byte("Booting")) // earlier, Ctrl-C would end the start
 	})
 	c.press("\x03")
 	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
 	c.press("\x03")
 	p.await(`The guest is asked again`)
-	wait.Until(t, func() bool { // signals that come together are one
+	wait.Until(t, func() bool { // the kernel merges signals that are pending at the same time
 		c.press("\x03")
 		select {
 		case <-p.ended:

@@ -30,7 +30,7 @@ func sharedTerminal(screen *bytes.Buffer, holds bool) (*consoleLog, *slog.Logger
 	return c, slog.New(byUrgency{plain(true), plain(false)})
 }
 
-// Each step is one of the guest ("> text"), the log ("i text", "w text"), or the console's.
+// Each step is output of the guest ("> text") or the log ("i text", "w text"), or an action on the console.
 func TestNoLineOfTheGuestIsTorn(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -74,7 +74,7 @@ func TestNoLineOfTheGuestIsTorn(t *testing.T) {
 	}
 }
 
-// What is kept is bounded: the newest records, and no endless line.
+// Memory is bounded: only the newest records and a limited prompt are kept.
 func TestLittleIsKeptBesideTheConsole(t *testing.T) {
 	t.Parallel()
 	var screen bytes.Buffer
@@ -91,7 +91,7 @@ func TestLittleIsKeptBesideTheConsole(t *testing.T) {
 	require.Contains(t, screen.String(), "(3 earlier messages of the log are left out)\nlevel=INFO msg=record number=3\n")
 }
 
-// Streams that are not the same terminal have nothing to do with each other.
+// A log on another stream than the console is written immediately.
 func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	var screen, file bytes.Buffer
@@ -105,8 +105,8 @@ func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
 	require.Equal(t, "level=INFO msg=\"at once\"\n", file.String())
 }
 
-// On a terminal a warning gets a line of its own and the guest's prompt is written again;
-// what is no warning comes when the console is left.
+// On a terminal a warning is printed on a new line, and the guest's prompt is repeated. Other messages are printed when
+// the user leaves the console.
 func TestTheLogBesideAConsole(t *testing.T) {
 	t.Parallel()
 	c := newTerminal(t)

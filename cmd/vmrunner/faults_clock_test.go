@@ -21,9 +21,8 @@ import (
 	"vmop/test/tier"
 )
 
-// The clock of this machine can't be changed for a test, but that of a guest
-// can: vmrunner itself runs in the tiny guest, with a program in QEMU's place
-// that only speaks QMP, and prints when it receives system_powerdown and quit.
+// A test can't change this machine's clock, but it can change a guest's. vmrunner runs in the tiny guest, with a
+// program instead of QEMU that only speaks QMP, and prints when it receives system_powerdown and quit.
 func TestFault40TheClockJumps(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -35,20 +34,20 @@ func TestFault40TheClockJumps(t *testing.T) {
 	guest.await(`(?m)^rc=0`)
 
 	for what, jump := range map[string]string{"forward": "+ 86400", "back": "- 86400"} {
-		// Where processors are scarce, the emulated one may take longer for a type than the runner allows.
+		// On a busy computer, the emulated vmrunner may take longer to evaluate a type than allowed.
 		guest.typeLine("sh cd /t && { for try in 1 2 3 4 5; do ./vmrunner run -c config.yaml --vmtypes types " +
 			"--log-format text & echo $! >pid; wait $!; rc=$?; echo ENDED $rc; [ $rc = 1 ] || break; done; } " +
 			"2>&1 | cat >/dev/console &")
 		guest.await(`booting`)
 		guest.typeLine("sh date -s @$(($(date +%s) " + jump + ")) && kill -TERM $(cat /t/pid)")
 		asked := guest.moment("system_powerdown")
-		guest.typeLine("sh date -s @$(($(date +%s) " + jump + ")); echo jumped") // and once more
+		guest.typeLine("sh date -s @$(($(date +%s) " + jump + ")); echo jumped") // jumps a second time
 		guest.await(`(?m)^jumped`)
 		forced := guest.moment("quit")
 		guest.await(`outcome="forced \(host-qmp-quit\)"`)
 		guest.await(`(?m)^ENDED 0`)
-		// Its time runs from the word on, which came a little before the button. A
-		// clock that counts would have left nothing of it, or a day.
+		// The time starts with the runner's decision, shortly before the button. A clock that jumps would have left
+		// nothing of it, or a day.
 		require.Greater(t, forced-asked, timeout/2,
 			"the guest got less time than powerdownTimeout: the clock jumped %s", what)
 	}
@@ -58,8 +57,7 @@ func TestFault40TheClockJumps(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// moment waits until the program in QEMU's place tells of a command, and
-// returns when that was, by a clock that does not jump.
+// moment waits until the fake QEMU reports a command, and returns its time on a clock that does not jump.
 func (s *serial) moment(command string) time.Duration {
 	s.out.t.Helper()
 	s.await(`CLOCK-QEMU ` + command + ` \d+`)
@@ -69,8 +67,7 @@ func (s *serial) moment(command string) time.Duration {
 	return time.Duration(ns)
 }
 
-// pack makes an archive with a vmrunner that needs no libraries, and with the
-// configuration of a VM that it can run in the guest.
+// pack creates an archive with a static vmrunner and the configuration of a VM that it can run in the guest.
 func pack(t *testing.T, archive string, timeout time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,7 +85,7 @@ func pack(t *testing.T, archive string, timeout time.Duration) {
 	require.NoError(t, err, "%s", out)
 }
 
-// clockQEMU is a program that speaks QMP as QEMU does, and does nothing else.
+// clockQEMU is a program that only speaks QMP.
 func clockQEMU() {
 	if err := speakQMP(); err != nil {
 		fmt.Fprintln(os.Stderr, "clock-qemu:", err)
@@ -137,7 +134,7 @@ func speakQMP() error {
 	return nil
 }
 
-// answerTo returns what QEMU would return of a machine that has nothing.
+// answerTo returns QEMU's answer for a machine without devices.
 func answerTo(command string) string {
 	switch command {
 	case "query-status":

@@ -20,12 +20,11 @@ import (
 	"vmop/test/wait"
 )
 
-// allowance is what the runner gets of memory. It needs 10 MB on an idle computer; on a busy one
-// the collector is late, and large pages cost 3 MB more (docs/decisions/0163-large-pages-in-ci.md).
+// allowance is the runner's memory limit. It needs 10 MB on an idle computer. On a busy computer the garbage collector
+// is late, and large pages cost 3 MB more (docs/decisions/0163-large-pages-in-ci.md).
 const allowance = 32 << 20
 
-// newGroup makes a control group of a controller, "memory" or "pids", in
-// whichever version of control groups the machine has.
+// newGroup creates a control group of a controller, "memory" or "pids", in the machine's version of control groups.
 func newGroup(t *testing.T, controller string) (path string) {
 	t.Helper()
 	base := filepath.Join("/sys/fs/cgroup", controller) // of version 1
@@ -35,14 +34,13 @@ func newGroup(t *testing.T, controller string) (path string) {
 	path, err := os.MkdirTemp(base, "vmop-")
 	require.NoError(t, err, "this test needs root, and control groups that it may write")
 	t.Cleanup(func() {
-		// A group can be removed when the kernel has done away with its last process.
+		// A group can be removed when the kernel has cleaned up its last process.
 		wait.Until(t, func() bool { return syscall.Rmdir(path) == nil })
 	})
 	return path
 }
 
-// bound sets a bound of a control group: the first of the names is that of
-// version 1.
+// bound sets a limit of a control group. The first of the names is for version 1.
 func bound(t *testing.T, group string, value int, names ...string) {
 	t.Helper()
 	var err error
@@ -54,8 +52,7 @@ func bound(t *testing.T, group string, value int, names ...string) {
 	require.NoError(t, err)
 }
 
-// killed returns how many processes of a group the kernel killed for want of
-// memory.
+// killed returns the number of a group's processes that the kernel killed because of the memory limit.
 func killed(t *testing.T, group string) (n int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(group, "memory.oom_control"))
@@ -70,7 +67,7 @@ func killed(t *testing.T, group string) (n int) {
 	return n
 }
 
-// The runner does all that costs memory, and the kernel needn't kill it.
+// The runner does everything that needs memory, and stays within its limit.
 func TestFault38LittleMemory(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -86,7 +83,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	client := dial(t, dir)
 
 	var askers sync.WaitGroup
-	for range 4 { // what QEMU can say most, and its commonest events
+	for range 4 { // QEMU's longest answers, and its most frequent events
 		askers.Go(func() {
 			for range 25 {
 				for _, command := range []string{"query-qmp-schema", "stop", "cont"} {
@@ -111,7 +108,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	} {
 		require.NoError(t, atomicfile.Write(config, []byte(c.text), 0o600, atomicfile.Volatile))
 		p.signal(syscall.SIGHUP)
-		p.await(c.says) // once: by then it may have read the file by itself
+		p.await(c.says) // only once, because the runner may have read the file by itself
 	}
 	askers.Wait()
 	state, err := client.Status(t.Context())
@@ -122,7 +119,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	p.stops(dir)
 }
 
-// QEMU needs more memory than its control group has: the runner says who has ended it.
+// QEMU needs more memory than its control group allows: the runner reports that the kernel killed it.
 func TestFault38QEMUOutOfMemory(t *testing.T) {
 	t.Parallel()
 	qemus := newGroup(t, "memory")
@@ -142,7 +139,7 @@ func TestFault38QEMUOutOfMemory(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// bomb returns the lines of YAML that grow ninefold each.
+// bomb returns lines of YAML, each of which grows the data ninefold.
 func bomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {
@@ -152,13 +149,13 @@ func bomb() string {
 	return s.String()
 }
 
-// inGroup writes a program PATH/qemu that is QEMU in a control group.
+// inGroup writes a program PATH/qemu that runs QEMU in a control group.
 func inGroup(t *testing.T, dir, group string) {
 	t.Helper()
 	qemu, err := exec.LookPath(invariants.QEMU)
 	require.NoError(t, err, "install the Debian package qemu-system-x86")
 	script := "#!/bin/sh\necho $$ >" + group + "/cgroup.procs\nexec " + qemu + " \"$@\"\n"
-	syscall.ForkLock.RLock() // a file that a child has inherited for writing can't be executed
+	syscall.ForkLock.RLock() // a file that a child process has open for writing can't be executed
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "qemu"), []byte(script), 0o700))
 }

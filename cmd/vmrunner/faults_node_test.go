@@ -25,7 +25,7 @@ func booting(t *testing.T, dir string) (*program, *serial) {
 	return p, s
 }
 
-// identity returns what of QEMU's arguments the guest knows its machine by.
+// identity returns the arguments of QEMU by which the guest identifies its machine.
 func identity(t *testing.T, dir string) (words []string) {
 	t.Helper()
 	argv := invariants.Arguments(invariants.OneQEMU(t, dir))
@@ -38,8 +38,7 @@ func identity(t *testing.T, dir string) (words []string) {
 	return words
 }
 
-// A variable of the firmware, as Linux shows it: its attributes (it lasts, also
-// while an operating system runs), then its content.
+// A firmware variable as Linux shows it: its attributes (non-volatile, accessible at runtime), followed by its content.
 const efiVariable = "/sys/firmware/efi/efivars/Vmop-6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
 func TestFault36TheNodeReboots(t *testing.T) {
@@ -57,7 +56,7 @@ func TestFault36TheNodeReboots(t *testing.T) {
 	guest.typeLine("tpm")
 	guest.await(`tpm version=2 .*resets=\d+`)
 	before, data := identity(t, dir), filepath.Join(dir, "data")
-	// The TPM counts how often it was switched on.
+	// The TPM counts its resets.
 	resets := func(s *serial) (n int) {
 		text := s.out.out.String()
 		_, err := fmt.Sscanf(text[strings.LastIndex(text, "resets="):], "resets=%d", &n)
@@ -101,8 +100,8 @@ func TestFault37NoGraceWhileTheGuestWrites(t *testing.T) {
 	killAll(t, dir, first)
 	require.DirExists(t, filepath.Join(dir, "run"))
 
-	// Nothing but the journal has to be gone through, and then all is well. A
-	// copy shows it, since the guest's own kernel is to do it.
+	// Only the journal must be replayed to make the file system clean. The test checks a copy, because the guest's
+	// kernel should replay the original.
 	copied := filepath.Join(t.TempDir(), "copy.img")
 	text, err := os.ReadFile(disk)
 	require.NoError(t, err)
@@ -120,7 +119,7 @@ func TestFault37NoGraceWhileTheGuestWrites(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// e2fs runs a program for the file system ext4.
+// e2fs runs a program for ext4 file systems.
 func e2fs(t *testing.T, words ...string) {
 	t.Helper()
 	path, err := exec.LookPath(words[0])

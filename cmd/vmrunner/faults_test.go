@@ -22,10 +22,10 @@ import (
 	"vmop/test/wait"
 )
 
-// The rows of the fault matrix (test/faults) that are about the program: what
-// signals, limits and other users do to it, and how it exits.
+// The rows of the fault matrix (test/faults) about the program: the effects of signals, limits and other users, and its
+// exit codes.
 
-// limited has the shell do something before it becomes vmrunner.
+// limited runs shell commands before the shell becomes vmrunner.
 func (p *program) limited(commands string) *program {
 	p.t.Helper()
 	shell, err := exec.LookPath("sh")
@@ -35,10 +35,10 @@ func (p *program) limited(commands string) *program {
 	return p
 }
 
-// nobody is a user without rights.
+// nobody is an unprivileged user.
 const nobody = 65534
 
-// unprivileged has vmrunner be nobody's, to whom the folder belongs then.
+// unprivileged runs vmrunner as nobody, who becomes the owner of the folder.
 func (p *program) unprivileged(dir string) *program {
 	p.t.Helper()
 	ours, err := os.ReadFile(p.cmd.Path)
@@ -48,7 +48,7 @@ func (p *program) unprivileged(dir string) *program {
 	types := slices.Index(p.cmd.Args, "--vmtypes") + 1
 	require.NoError(p.t, os.CopyFS(filepath.Join(dir, "types"), os.DirFS(p.cmd.Args[types])))
 	p.cmd.Args[types] = filepath.Join(dir, "types")
-	syscall.ForkLock.RLock() // no child inherits the file that is being written
+	syscall.ForkLock.RLock() // no child process may inherit the file while it is open for writing
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(p.t, os.WriteFile(program, ours, 0o755))
 	require.NoError(p.t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -62,8 +62,8 @@ func (p *program) unprivileged(dir string) *program {
 	return p
 }
 
-// refuses requires that a VM is not started, for a reason that is printed, and
-// that nothing is left of the attempt.
+// refuses requires that a VM does not start, that the reason is printed, and that the attempt leaves no files or
+// processes.
 func (p *program) refuses(dir string, code int, reason string, more ...string) {
 	p.t.Helper()
 	require.Equal(p.t, code, p.exit())
@@ -105,8 +105,7 @@ func TestFault06NoProgramForQEMU(t *testing.T) {
 	}
 }
 
-// foreign returns a program for IBM mainframes: the head of one of ours with
-// another machine in it.
+// foreign returns a program for IBM mainframes: the header of one of our programs with another machine type.
 func foreign(t *testing.T) []byte {
 	t.Helper()
 	self, err := os.Open(os.Args[0])
@@ -115,7 +114,7 @@ func foreign(t *testing.T) []byte {
 	head := make([]byte, 4096)
 	_, err = io.ReadFull(self, head)
 	require.NoError(t, err)
-	const machine, s390 = 18, 22 // of the ELF header
+	const machine, s390 = 18, 22 // offsets in the ELF header
 	head[machine], head[machine+1] = s390, 0
 	return head
 }
@@ -151,7 +150,7 @@ func TestFault18MoreSignals(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, atomicfile.Write(config, []byte("a: 1\n"), 0o600, atomicfile.Volatile))
 	p.await(`cannot be used.*unknown section`)
-	p.signal(syscall.SIGHUP) // a fault that was reported is reported again
+	p.signal(syscall.SIGHUP) // a reported error is reported again
 	p.await(`cannot be used.*unknown section`)
 	require.NoError(t, atomicfile.Write(config, good, 0o600, atomicfile.Volatile))
 	p.await(`configuration read`)
@@ -174,13 +173,13 @@ func TestFault18MoreSignals(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// unseen changes a file as inotify(7) does not tell: through memory. Closing a file that was
-// open for writing makes an event: so it is returned open.
+// unseen changes a file through memory, without an inotify(7) event. Closing a file that was open for writing causes an
+// event, so the file is returned open.
 func unseen(t *testing.T, path, from, to string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = f.Close() }) // if the test fails before it does
+	t.Cleanup(func() { _ = f.Close() }) // if the test fails earlier
 	info, err := f.Stat()
 	require.NoError(t, err)
 	text, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -212,7 +211,7 @@ func TestFault28DataDirectory(t *testing.T) {
 	t.Run("is on a read-only file system", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		data := t.TempDir() // elsewhere: a mount in dir would count as left
+		data := t.TempDir() // outside of dir, where a mount would count as a leftover
 		require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_RDONLY, "size=64k"), "this test needs root")
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
 		require.NoError(t, os.Symlink(data, filepath.Join(dir, "data")))
@@ -262,9 +261,8 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	invariants.WholeDisk(t, disk, "precious")
 }
 
-// killAll ends all processes of a VM at once, as a node does that loses its
-// power. (What was written is in the kernel's memory, though.) The runner is first: it
-// would start a helper again that ends before it.
+// killAll kills all processes of a VM, like a power failure of the node. (Written data stays in the kernel's memory,
+// however.) It kills the runner first, which would otherwise restart helpers.
 func killAll(t *testing.T, dir string, p *program) {
 	t.Helper()
 	p.kill()
@@ -276,8 +274,8 @@ func killAll(t *testing.T, dir string, p *program) {
 	invariants.NoProcess(t, dir)
 }
 
-// end sends processes a signal and waits until they are gone: one that ends is there
-// for a while without its arguments, by which it is found, but with its locks.
+// end sends a signal to processes and waits until they have ended. An ending process may have lost the arguments by
+// which it is found, but still hold its locks.
 func end(t *testing.T, signal syscall.Signal, pids ...int) {
 	t.Helper()
 	var told []unix.PollFd
@@ -305,10 +303,10 @@ func end(t *testing.T, signal syscall.Signal, pids ...int) {
 // serial is the guest's serial console.
 type serial struct {
 	conn net.Conn
-	out  *program // what is said, with its await
+	out  *program // the guest's output
 }
 
-// console opens the serial console of a VM that runs.
+// console opens the serial console of a running VM.
 func console(t *testing.T, dir string) *serial {
 	t.Helper()
 	client := dial(t, dir)
@@ -343,7 +341,7 @@ func (s *serial) typeLine(line string) {
 	require.NoError(s.out.t, err)
 }
 
-// does has the tiny guest run a command, which succeeds.
+// does runs a command in the tiny guest that must succeed.
 func (s *serial) does(command string) {
 	s.out.t.Helper()
 	s.typeLine("sh " + command)

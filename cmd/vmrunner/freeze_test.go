@@ -21,11 +21,11 @@ import (
 	"vmop/vmstatus"
 )
 
-// agentPort is shell: the device of the guest agent's port.
+// agentPort is a shell expression for the device of the guest agent's port.
 const agentPort = "$(grep -l guest_agent /sys/class/virtio-ports/*/name | " +
 	"sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')"
 
-// withDisks are the lines of a vm section of the tiny guest with its agent and with disks.
+// withDisks returns the lines of a vm section for the tiny guest with its agent and with disks.
 func withDisks(t *testing.T, disks ...string) []string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
@@ -49,7 +49,7 @@ func becomes(t *testing.T, dir string, is func(status.Status) bool) {
 
 func thawed(s status.Status) bool { return s.Frozen == nil }
 
-// A guest that is frozen is thawed, whatever happens to its runner, its agent and itself.
+// A frozen guest is always thawed, whether its runner, its agent or the guest itself fails.
 func TestAGuestNeverStaysFrozen(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -33,9 +33,9 @@ func answers(t *testing.T, dir string) *control.Client {
 	return client
 }
 
-// The runtime directory that is removed under a VM is made again: the runner is reached, and
-// QEMU by it, console and screen included. So it is if only what is in it is removed, and for the next
-// runner if this one is killed.
+// If the runtime directory of a running VM is removed, it is created again: the runner can be reached, and through it
+// QEMU, including console and screen. The same holds if only its contents are removed, and for the next runner if this
+// runner is killed.
 func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(obedient(t, true), "display: {vnc: {}}", "useTpm: true")...)
@@ -75,8 +75,8 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// A runtime directory that is removed together with the runner is made again by the next one, which
-// adopts the VM. What the console needs is lost until the VM is started again, and the status says so.
+// If the runtime directory is removed and the runner has ended, the next runner creates the directory and adopts the
+// VM. The console is lost until the VM is started again, and the status reports this.
 func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(obedient(t, true), "display: {vnc: {}}")...)
@@ -102,7 +102,7 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	third.stops(dir)
 }
 
-// A guest that was reset while it is paused looks to QEMU as if it had never run. It is adopted all the same.
+// A paused guest that was reset looks to QEMU as if it had never run. It is still adopted.
 func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, true)...)
@@ -124,8 +124,8 @@ func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	killAll(t, dir, next)
 }
 
-// A data directory that is removed or renamed under a VM lets no second VM begin in its place,
-// whether the runner lives or not.
+// If the data directory of a running VM is removed or renamed, no second VM can start in its place, with or without a
+// runner.
 func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
@@ -148,7 +148,7 @@ func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	third.stops(dir)
 }
 
-// counts requires that the guest of a folder, which counts, continues, as its console shows.
+// counts requires that the counting guest of a folder continues, as its console shows.
 func counts(t *testing.T, client *control.Client) {
 	t.Helper()
 	conn, err := client.Console(t.Context(), control.Watch)
@@ -161,7 +161,7 @@ func counts(t *testing.T, client *control.Client) {
 	}
 }
 
-// Ctrl-C during a start ends the VM that is being started, also one that does not come up.
+// Ctrl-C during a start ends the starting VM, even if it can't start.
 func TestCtrlCEndsAStart(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")

@@ -33,7 +33,7 @@ func startInit(t *testing.T, dir string, args ...string) *program {
 	return p
 }
 
-// runnerOf returns the number of the process that runs the VM.
+// runnerOf returns the process ID of the VM's runner.
 func runnerOf(t *testing.T, dir string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "data", "runner.lock"))
@@ -68,9 +68,8 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 	require.Contains(t, p.out.String(), "vmrunner: unknown flag: --no-such-flag")
 }
 
-// A guest that shuts itself down while no runner is there is not started again: the
-// next one learns from init how QEMU has ended. TERM, for want of a guest that knows
-// when, ends QEMU with the exit code that a guest's power-off does.
+// A guest that shuts itself down while no runner is running is not started again: init tells the next runner how QEMU
+// ended. TERM makes QEMU exit with the same code as a guest's power-off, which the test could not time.
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, false)...)
@@ -98,7 +97,7 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// A runner that is killed has a successor.
+// A killed runner is replaced by a new one.
 func TestInitStartsAnotherRunner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")

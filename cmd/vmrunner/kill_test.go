@@ -23,14 +23,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// kill kills the program as the kernel does.
+// kill kills the program with SIGKILL.
 func (p *program) kill() {
 	p.t.Helper()
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 }
 
-// known asks the runner of a folder for its status.
+// known returns the status from the runner of a folder.
 func known(t *testing.T, dir string) status.Status {
 	t.Helper()
 	client := dial(t, dir)
@@ -39,8 +39,8 @@ func known(t *testing.T, dir string) status.Status {
 	return s
 }
 
-// Row 1 of the fault matrix: the guest doesn't notice that its runner is killed,
-// and the next runner knows what the one before knew.
+// Row 1 of the fault matrix: the guest doesn't notice that its runner is killed, and the next runner has the same
+// information.
 func TestFault01RunnerKilled(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(obedient(t, true), "useTpm: true", "maximumCpus: 2", "currentCpus: 1",
@@ -83,8 +83,8 @@ func TestFault01RunnerKilled(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// continues requires that the guest of a folder, which counts, has not begun again since it was at a number, and
-// returns the number that it has reached.
+// continues requires that the counting guest of a folder has not restarted since it printed a number, and returns its
+// current number.
 func continues(t *testing.T, dir string, from uint64) uint64 {
 	t.Helper()
 	s := console(t, dir)
@@ -111,8 +111,8 @@ func rewrite(t *testing.T, dir string, pairs ...string) {
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-// The machine is found although the configuration that started it has faults
-// now, or says that it is somewhere else; a reset is not repeated.
+// The machine is found even if the configuration that started it is now invalid, or names another directory. A reset is
+// not repeated.
 func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -151,8 +151,8 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
 }
 
-// A policy for VM types that has become unreadable doesn't take the runner from a
-// VM that runs, starts none, and lets none be changed.
+// If the policy for VM types becomes unreadable, a running VM keeps its runner, no VM can start, and no VM can be
+// changed.
 func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
@@ -179,7 +179,7 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 	require.Contains(t, third.out.String(), "1 error in the policy for VM types\n")
 }
 
-// shownBy returns what vmrunner status says of the VM of a configuration.
+// shownBy returns the output of vmrunner status for the VM of a configuration.
 func shownBy(t *testing.T, dir string) (shown, warning string) {
 	t.Helper()
 	var stderr strings.Builder
@@ -190,8 +190,8 @@ func shownBy(t *testing.T, dir string) (shown, warning string) {
 	return string(out), stderr.String()
 }
 
-// Row 3: the guest's time to shut down continues where the killed runner has left
-// it, and what was begun is finished.
+// Row 3: after the runner is killed, the guest's remaining time to shut down continues with the next runner, and the
+// shutdown is completed.
 func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 3600")
@@ -229,7 +229,7 @@ func backdate(t *testing.T, dir string, by time.Duration) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
-// QEMU stalls, and resumes: the runner waits for it, and sends nothing twice.
+// QEMU stalls and resumes: the runner waits for it, and sends no command twice.
 func TestFault10StalledQEMU(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
@@ -255,8 +255,7 @@ func TestFault10StalledQEMU(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// Row 11: the monitor's connection breaks, QEMU keeps running. The connection is made
-// anew, and nothing is done twice.
+// Row 11: the monitor's connection breaks while QEMU keeps running. The runner reconnects, and repeats no command.
 func TestFault11MonitorBroken(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
@@ -278,7 +277,7 @@ func TestFault11MonitorBroken(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// hangUp ends the connections that a process has accepted at a unix socket.
+// hangUp ends the connections that a process has accepted on a Unix socket.
 func hangUp(t *testing.T, pid int, path string) {
 	t.Helper()
 	handle, err := unix.PidfdOpen(pid, 0)
@@ -292,7 +291,7 @@ func hangUp(t *testing.T, pid int, path string) {
 		require.NoError(t, err)
 		fd, err := unix.PidfdGetfd(handle, n, 0)
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed by now
 		}
 		name, err := unix.Getsockname(fd)
 		at, isUnix := name.(*unix.SockaddrUnix)

@@ -20,8 +20,8 @@ import (
 	"vmop/test/wait"
 )
 
-// chance returns how often a test does what it does, usual times unless the environment's
-// variable has another number, and its random numbers; SEED repeats a run.
+// chance returns how often a test repeats, from the environment's variable or the usual number, and its random numbers.
+// SEED repeats a run.
 func chance(t *testing.T, variable string, usual int) (count int, random *rand.Rand) {
 	t.Helper()
 	count, seed := usual, rand.Uint64()
@@ -38,12 +38,11 @@ func chance(t *testing.T, variable string, usual int) (count int, random *rand.R
 	return count, rand.New(rand.NewPCG(seed, 0))
 }
 
-// Row 2, and more: a VM whose runner is killed at any moment, alone or with all of its processes: while it is
-// started, changed, paused, reset, stopped or adopted, and while its runtime directory is removed.
-// Its guest is never lost, there are never two of it, and it always starts again, as the same
-// machine.
+// Row 2 and more: a VM's runner is killed at random times, alone or with all of the VM's processes: while the VM is
+// started, changed, paused, reset, stopped or adopted, and while its runtime directory is removed. The guest is never
+// lost, it never runs twice, and it always starts again as the same machine.
 //
-// VMOP_KILLS is how often, SEED repeats a run.
+// VMOP_KILLS is the number of kills. SEED repeats a run.
 func TestFault02KillsAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	count, random := chance(t, "VMOP_KILLS", tier.Rounds(60))
@@ -62,18 +61,18 @@ func TestFault02KillsAtAnyMoment(t *testing.T) {
 	t.Logf("%d kills, none lost, doubled or unstartable: %v", count, v.kills)
 }
 
-// victim is a VM whose runner is killed.
+// victim is a VM with a runner that is killed.
 type victim struct {
 	t        *testing.T
 	dir      string
 	random   *rand.Rand
-	qemu     int               // the process in which the guest runs; 0: none, or not known
-	stopping bool              // the stop may have been requested, and carried out
-	files    map[string]string // who the machine is
-	kills    map[string]int    // by what was going on
+	qemu     int               // the process in which the guest runs; 0 for none or unknown
+	stopping bool              // the stop may have been requested and carried out
+	files    map[string]string // identity of the machine
+	kills    map[string]int    // by action
 }
 
-// round starts a runner, has it do something and kills it.
+// round starts a runner, begins an action and kills the runner.
 func (v *victim) round() {
 	v.t.Helper()
 	p := start(v.t, v.dir, nil)
@@ -108,8 +107,8 @@ func (v *victim) round() {
 	}
 }
 
-// comesUp waits until a guest runs: the one that did, if it was not to be stopped. It returns
-// its runner, which is another one if a stop has to be finished.
+// comesUp waits until a guest runs: the same guest, unless it was being stopped. It returns its runner, which is
+// another process if a stop had to be finished.
 func (v *victim) comesUp(p *program) *program {
 	v.t.Helper()
 	if v.stopping {
@@ -127,8 +126,8 @@ func (v *victim) comesUp(p *program) *program {
 		require.Equal(v.t, v.qemu, qemu, "the guest was lost")
 	}
 	who := invariants.Files(v.t, filepath.Join(v.dir, "data"))
-	delete(who, "fw-vars.fd")      // the firmware may be writing them
-	delete(who, "tpm2-00.permall") // and those
+	delete(who, "fw-vars.fd")      // the firmware may be writing to it
+	delete(who, "tpm2-00.permall") // the TPM as well
 	if v.files == nil {
 		v.files = who
 	}
@@ -136,7 +135,7 @@ func (v *victim) comesUp(p *program) *program {
 	return p
 }
 
-// something begins one of the things that a runner does, and names it.
+// something begins one of a runner's actions, and returns its name.
 func (v *victim) something(p *program) string {
 	v.t.Helper()
 	path := filepath.Join(v.dir, "config.yaml")

@@ -17,8 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// orphan starts a VM of the type bare in a folder and kills its runner. It
-// returns QEMU's process number.
+// orphan starts a VM of the type bare in a folder and kills its runner. It returns QEMU's process ID.
 func orphan(t *testing.T, dir string) int {
 	t.Helper()
 	first := booted(t, dir)
@@ -26,14 +25,13 @@ func orphan(t *testing.T, dir string) int {
 	return invariants.OneQEMU(t, dir)
 }
 
-// Without its runtime directory and its pinned type a machine cannot be adopted; but its guest
-// runs, and is not ended.
+// Without its runtime directory and its pinned type, a machine cannot be adopted. Its guest keeps running.
 func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
-	for _, name := range []string{"vmtype.txtar", "machines.txt"} { // they may have been kept already
+	for _, name := range []string{"vmtype.txtar", "machines.txt"} { // they may already be stored
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "data", name)))
 	}
 	second := start(t, dir, nil)
@@ -49,7 +47,7 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	third.stops(dir)
 }
 
-// Two VMs in one runtime directory would take each other's sockets.
+// Two VMs can't share a runtime directory, because they would use the same sockets.
 func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
@@ -71,7 +69,7 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	first.stops(dir)
 }
 
-// freeze stops QEMU until the function that is returned is called.
+// freeze stops QEMU until thaw is called.
 func freeze(t *testing.T, dir string) (thaw func()) {
 	t.Helper()
 	qemu, err := os.FindProcess(invariants.OneQEMU(t, dir))
@@ -82,8 +80,7 @@ func freeze(t *testing.T, dir string) (thaw func()) {
 	return thaw
 }
 
-// A guest whose QEMU stalls when it is to shut down keeps the time that it has
-// for that.
+// If QEMU stalls during a shutdown, the guest keeps its full time to shut down.
 func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -100,7 +97,7 @@ func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// The word to end the VM without asking the guest outlives the runner.
+// A request to end the VM without asking the guest outlives the runner.
 func TestKillIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 3600")
@@ -117,8 +114,7 @@ func TestKillIsNotForgotten(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// readOnly makes a folder read-only until the test ends, as the kernel does to a file
-// system with faults.
+// readOnly makes a folder read-only until the test ends, as the kernel does after file system errors.
 func readOnly(t *testing.T, folder string) {
 	t.Helper()
 	require.NoError(t, syscall.Mount(folder, folder, "", syscall.MS_BIND, ""), "this test needs root")
@@ -126,8 +122,8 @@ func readOnly(t *testing.T, folder string) {
 	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
 }
 
-// A machine is what it was started as, whatever has become of its folders and of the files that say what the next one
-// is to be. It is adopted, and its lock holds.
+// A machine is adopted as it was started, even if its folders or the files for its next start have changed or are
+// missing. Its lock holds.
 func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, dir string){
@@ -137,7 +133,7 @@ func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 		},
 		"files are gone": func(t *testing.T, dir string) {
 			for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
-				_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
+				_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have written it
 			}
 		},
 		"the data directory is read-only":    func(t *testing.T, dir string) { readOnly(t, dir+"/data") },
@@ -152,19 +148,19 @@ func TestAMachineIsAdoptedWhateverHasBecomeOfItsFolders(t *testing.T) {
 			change(t, dir)
 			second := adopted(t, dir)
 			require.Equal(t, before.QEMU.PID, invariants.OneQEMU(t, dir))
-			if name != "the runtime directory is read-only" { // then there is no control socket
+			if name != "the runtime directory is read-only" { // without the directory there is no control socket
 				require.Equal(t, before.UUID, known(t, dir).UUID)
 			}
 			require.Equal(t, 3, start(t, dir, nil).exit())
 			second.signal(syscall.SIGTERM)
-			second.exit() // it can't remove a directory that is read-only
+			second.exit() // it can't remove a read-only directory
 			invariants.NoProcess(t, dir)
 			require.NotContains(t, strings.ToLower(second.out.String()), "panic")
 		})
 	}
 }
 
-// A pause is the user's, not the runner's.
+// A paused VM stays paused when its runner is killed.
 func TestPauseOutlivesTheRunner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")

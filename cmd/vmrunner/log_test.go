@@ -12,8 +12,7 @@ import (
 	"vmop/internal/javalogging"
 )
 
-// The file beside the configuration says what is logged, unless the command line
-// does.
+// The file next to the configuration sets the log levels, unless the command line does.
 func TestLoggingPropertiesBesideTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -18,29 +18,29 @@ import (
 	"vmop/vmstatus"
 )
 
-// loopbackPort is where the tests' host listens at each loopback address, and at others.
+// loopbackPort is the port on which the tests' host listens, at each loopback address and at others.
 const loopbackPort = 18999
 
-// outside is an address that is no loopback address of the tests' host.
+// outside is an address of the tests' host that is not a loopback address.
 const outside = "198.51.100.1"
 
-// craftedPackets are the addresses to which a guest of a user network sends to reach loopback addresses of its
-// host; without a guard QEMU 7.2 takes it to all of them.
+// craftedPackets returns the addresses to which a guest of a user network can send to reach loopback addresses of its
+// host. Without a guard, QEMU 7.2 delivers to all of them.
 func craftedPackets() []string {
 	return []string{
 		"10.0.2.2", "127.0.0.1", "127.0.0.2", "0.0.0.0", "fec0::2", "fec0::77", "::1", "::", "::ffff:127.0.0.1",
 	}
 }
 
-// attempts is what has arrived at the tests' host, and a guest that sends.
+// attempts contains the connections that have arrived at the tests' host, and a guest that sends.
 type attempts struct {
 	t    *testing.T
 	seen chan string // "tcp" or "udp", and the address of the listener
-	line net.Conn    // with a user network
-	port uint16      // that was sent from last
+	line net.Conn    // to a user network
+	port uint16      // last source port
 }
 
-// watchLoopback listens in the namespace that the test is in.
+// watchLoopback listens in the test's namespace.
 func watchLoopback(t *testing.T) *attempts {
 	t.Helper()
 	a := &attempts{t: t, seen: make(chan string, 1024), port: 2000}
@@ -74,7 +74,7 @@ func watchLoopback(t *testing.T) *attempts {
 	return a
 }
 
-// joins makes a user network in the QEMU of a folder, and connects with it as its guest.
+// joins creates a user network in the QEMU of a folder, and connects to it as its guest.
 func (a *attempts) joins(dir string) {
 	a.t.Helper()
 	client := dial(a.t, dir)
@@ -88,7 +88,7 @@ func (a *attempts) joins(dir string) {
 		_, err := client.QMP(a.t.Context(), qmp.Command{Execute: "netdev_add", Arguments: network})
 		require.NoError(a.t, err)
 	}
-	wait.Until(a.t, func() bool { // QEMU makes the socket in a thread
+	wait.Until(a.t, func() bool { // QEMU creates the socket in a thread
 		var err error
 		a.line, err = net.Dial("unix", socket)
 		return err == nil
@@ -104,7 +104,7 @@ func (a *attempts) send(frame []byte) {
 	require.NoError(a.t, err)
 }
 
-// try sends to an address by TCP and UDP.
+// try sends to an address over TCP and UDP.
 func (a *attempts) try(address string) {
 	a.t.Helper()
 	a.port++
@@ -117,7 +117,7 @@ func (a *attempts) try(address string) {
 	a.send(frames.Datagram(from, to, address))
 }
 
-// arrived tries all addresses, then one outside, and returns what has arrived until that has.
+// arrived sends to all addresses, and then to outside. It returns the arrivals before that.
 func (a *attempts) arrived() (seen []string) {
 	a.t.Helper()
 	for _, address := range craftedPackets() {
@@ -125,7 +125,7 @@ func (a *attempts) arrived() (seen []string) {
 	}
 	late := wait.Over(a.t)
 	for outsiders := map[string]bool{}; len(outsiders) < 2; {
-		a.try(outside) // QEMU looks at packets in their order
+		a.try(outside) // QEMU handles packets in order
 		select {
 		case what := <-a.seen:
 			if strings.HasSuffix(what, outside) {
@@ -138,7 +138,7 @@ func (a *attempts) arrived() (seen []string) {
 			require.FailNow(a.t, "nothing arrives outside")
 		}
 	}
-	for { // what was sent before is accepted soon
+	for { // earlier connections are accepted soon
 		select {
 		case what := <-a.seen:
 			if !strings.HasSuffix(what, outside) {
@@ -150,15 +150,15 @@ func (a *attempts) arrived() (seen []string) {
 	}
 }
 
-// userNetworkOf returns a folder whose VM has a user network, and no guest that sends.
+// userNetworkOf returns a folder with a VM with a user network. Its own guest sends nothing.
 func userNetworkOf(t *testing.T, network string) string {
 	t.Helper()
 	return folder(t, "standard", "accelerator: tcg", "firmware: bios", "powerdownTimeout: 0", "maximumRam: 32 MiB",
 		"network: ["+network+"]")
 }
 
-// A guest of a user network reaches no loopback address of its host, whatever it sends, and all others; also when
-// its runner is killed, and when the next one has adopted it.
+// A guest of a user network reaches no loopback address of its host, even with crafted packets, but all other
+// addresses. This also holds while its runner is killed, and after the next runner has adopted it.
 func TestAGuestDoesNotReachTheHostsLoopback(t *testing.T) {
 	t.Parallel()
 	for name, user := range map[string]func(*program, string) *program{
@@ -192,7 +192,7 @@ func TestAGuestDoesNotReachTheHostsLoopback(t *testing.T) {
 	}
 }
 
-// With hostLoopback each of these addresses leads to the host, by TCP and UDP.
+// With hostLoopback each of these addresses leads to the host, over TCP and UDP.
 func TestAGuestReachesTheHostsLoopbackIfAsked(t *testing.T) {
 	t.Parallel()
 	enterHost(t)
@@ -208,7 +208,7 @@ func TestAGuestReachesTheHostsLoopbackIfAsked(t *testing.T) {
 	}, seen)
 }
 
-// QEMU itself reaches disks and CDs at loopback addresses, though its guest doesn't.
+// QEMU itself can read disks and CDs at loopback addresses, although its guest can't.
 func TestADiskAtALoopbackAddress(t *testing.T) {
 	t.Parallel()
 	enterHost(t)

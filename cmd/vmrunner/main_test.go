@@ -20,14 +20,13 @@ import (
 	"vmop/vmstatus"
 )
 
-// The program is on the PATH of scripts and tests.
+// TestMain puts the program on the PATH of scripts and tests.
 func TestMain(m *testing.M) {
 	testscript.Main(apart{m}, map[string]func(){"vmrunner": main, "clock-qemu": clockQEMU})
 }
 
-// apart runs the tests where their VMs are not announced among the user's. Most
-// of them wait more than they compute, so more run at a time than there are
-// processors, unless go test has another flag.
+// apart runs the tests so that their VMs are not listed among the user's. Most tests wait more than they compute, so it
+// runs more in parallel than there are processors, unless a go test flag sets the number.
 type apart struct{ *testing.M }
 
 // Run implements testscript.TestingM.
@@ -46,7 +45,7 @@ func (a apart) Run() (code int) {
 	return code
 }
 
-// What a user types and sees.
+// The output of vmrunner is as expected.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

@@ -19,7 +19,7 @@ import (
 	"vmop/test/wait"
 )
 
-// journey is a VM that is to move from one folder to another.
+// journey is the migration of a VM from one folder to another.
 type journey struct {
 	t                  *testing.T
 	fromDir, toDir     string
@@ -27,7 +27,7 @@ type journey struct {
 	receiveArgs        []string
 }
 
-// invitation is the path of the target's.
+// invitation returns the path of the target's invitation.
 func (j *journey) invitation() string { return filepath.Join(j.toDir, "invitation") }
 
 // receive starts the target's runner.
@@ -39,14 +39,14 @@ func (j *journey) receive() {
 	j.receiving = p
 }
 
-// expects starts the target's runner, and waits until it waits for the guest.
+// expects starts the target's runner, and waits until it is ready for the guest.
 func (j *journey) expects() {
 	j.t.Helper()
 	j.receive()
 	j.receiving.await(`waiting for a guest`)
 }
 
-// newJourney makes two folders of a VM.
+// newJourney creates two folders of a VM.
 func newJourney(t *testing.T, vmType string, section []string, receiveArgs ...string) *journey {
 	t.Helper()
 	return &journey{
@@ -62,18 +62,18 @@ func (j *journey) begins(args ...string) *journey {
 	return j
 }
 
-// begin starts a VM, and a runner that waits for its guest. Both tell all that they do.
+// begin starts a VM, and a runner that waits for its guest. Both log at debug level.
 func begin(t *testing.T, section ...string) *journey {
 	t.Helper()
 	return newJourney(t, "standard", section).begins("--log-level", "debug")
 }
 
-// back is the journey in the other direction, of a guest that has moved.
+// back returns the journey of a migrated guest in the other direction.
 func (j *journey) back() *journey {
 	return &journey{t: j.t, fromDir: j.toDir, toDir: j.fromDir, sending: j.receiving}
 }
 
-// moves migrates, which succeeds.
+// moves runs a migration that must succeed.
 func (j *journey) moves() {
 	j.t.Helper()
 	out, err := j.migrate()
@@ -89,7 +89,7 @@ func (j *journey) migrate(args ...string) (string, error) {
 	return string(out), err
 }
 
-// runs reports whether the guest of a folder runs, as its runner says.
+// runs reports whether the guest of a folder runs, according to its runner.
 func runs(t *testing.T, dir string) bool {
 	t.Helper()
 	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
@@ -100,7 +100,7 @@ func runs(t *testing.T, dir string) bool {
 	return err == nil && s.QEMU.RunState == "running" && s.Migration == nil
 }
 
-// counterSection is that of a guest that counts, on a disk of both.
+// counterSection returns the section of a guest that counts, on a disk that both sides use.
 func counterSection(t *testing.T) []string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk.img")
@@ -111,7 +111,7 @@ func counterSection(t *testing.T) []string {
 	}
 }
 
-// A Linux moves with what it has in its memory, and doesn't notice.
+// Linux is migrated with its memory, and doesn't notice.
 func TestALinuxIsMigrated(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestALinuxIsMigrated(t *testing.T) {
 	require.Contains(t, j.sending.out.String(), "outcome=moved")
 	to := console(t, j.toDir)
 	to.typeLine("sh grep -c -f /proc/sys/kernel/random/boot_id /tmp/boot; cat /tmp/boot")
-	to.await(`(?m)^1\r?$`) // it is the same boot
+	to.await(`(?m)^1\r?$`) // it has not rebooted
 	to.await(`kept`)
 	require.NoFileExists(t, j.invitation())
 
@@ -138,7 +138,7 @@ func TestALinuxIsMigrated(t *testing.T) {
 	j.receiving.stops(j.toDir)
 }
 
-// killMoment is when a runner is killed: its side has said something.
+// killMoment is the moment at which a runner is killed: when a side has logged a text.
 type killMoment struct{ side, at string }
 
 func killMoments() []killMoment {
@@ -158,7 +158,8 @@ func killMoments() []killMoment {
 	}
 }
 
-// killsOne migrates, kills a runner at a moment, starts it again, and reports whether the guest is at the target then.
+// killsOne migrates, kills a runner at a moment, and starts it again. It reports whether the guest is at the target
+// afterwards.
 func (j *journey) killsOne(side, at string) (there bool) {
 	j.t.Helper()
 	victim := j.sending
@@ -180,7 +181,7 @@ func (j *journey) killsOne(side, at string) (there bool) {
 	return there
 }
 
-// Whichever runner is killed, and whenever: when it has been started again, the guest runs at one side.
+// Either runner may be killed at any moment: after its restart, the guest runs on one side.
 func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 	t.Parallel()
 	for i, c := range killMoments() {
@@ -194,7 +195,7 @@ func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 			if there {
 				require.Contains(t, []int{0, 1}, j.sending.exit())
 				if c.at == `event=Continues` || c.at == `"heard Resumed"` {
-					return // the source knows, and what it has said last may be lost
+					return // the source knows the result, and its last messages may be lost
 				}
 				wait.Until(t, func() bool {
 					_, err := os.Stat(handover.Path(filepath.Join(j.toDir, "data")))
@@ -207,7 +208,7 @@ func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 	}
 }
 
-// Ctrl-C leaves the guest where it is.
+// Ctrl-C during a migration leaves the guest at the source.
 func TestAMigrationIsInterrupted(t *testing.T) {
 	t.Parallel()
 	j := begin(t, counterSection(t)...)
@@ -227,13 +228,13 @@ func TestAMigrationIsInterrupted(t *testing.T) {
 	invariants.NothingLeft(t, j.toDir)
 }
 
-// The variables of the firmware come with the guest: QEMU writes them into the target's file.
+// The firmware variables move with the guest: QEMU writes them into the target's file.
 func TestFirmwareVariablesAreMigrated(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	j := begin(t, "accelerator: tcg", "firmware: uefi-4m", "network: []", "maximumRam: 256 MiB")
 	from := console(t, j.fromDir)
-	from.await(`UEFI Interactive Shell`) // by now the firmware has written some
+	from.await(`UEFI Interactive Shell`) // the firmware has written some by now
 	j.moves()
 	variables := func(dir string) []byte {
 		text, err := os.ReadFile(filepath.Join(dir, "data", "fw-vars.fd"))
@@ -245,7 +246,7 @@ func TestFirmwareVariablesAreMigrated(t *testing.T) {
 	require.NoError(t, err, "Debian package ovmf")
 	require.False(t, bytes.Equal(template, variables(j.toDir)), "the firmware has written nothing that could get lost")
 	to := console(t, j.toDir)
-	wait.Until(t, func() bool { // the first keys may only end the countdown of the shell
+	wait.Until(t, func() bool { // the first keys may only end the shell's countdown
 		to.typeLine("ver\r")
 		return strings.Contains(to.out.out.String(), "UEFI v2")
 	})

@@ -25,8 +25,8 @@ import (
 	"vmop/test/wait"
 )
 
-// exported serves an image by NBD as long as the test runs, and returns a drive of it. A folder of certificates is made
-// in dir.
+// exported serves an image over NBD as long as the test runs, and returns a drive for it. It creates a folder of
+// certificates in dir.
 func exported(t *testing.T, image, serial, dir string) (drive string) {
 	t.Helper()
 	now := time.Now()
@@ -92,14 +92,14 @@ func attachedDrives(t *testing.T, dir string, count int) (s status.Status) {
 	return s
 }
 
-// records has the guest write records to the disk with a serial number, one after the other, without end. A device is
-// in /sys before its node is there, and dd would make a file.
+// records makes the guest write records to the disk with a serial number, one after the other, without end. A device
+// appears in /sys before its node exists, for which dd would create a file.
 const records = `(until for b in /sys/block/vd*; do [ "$(cat $b/serial)" = %[1]s ] && D=/dev/${b##*/}; done; ` +
 	`[ -b "$D" ]; do usleep 50000; done; i=0; while :; do i=$((i+1)); echo $i $(echo $i | md5sum) | ` +
 	`dd of=$D bs=512 seek=$i conv=fsync 2>/dev/null && echo %[1]s wrote $i >/dev/console; done) &`
 
-// attached is a VM whose guest writes to disks that it has got while it runs: in a file of both sides, in one that is
-// copied, and of a server.
+// attached is a VM with a guest that writes to disks that were attached while it runs: in a file that both sides use,
+// in a file that is copied, and on a server.
 type attached struct {
 	*journey
 
@@ -108,7 +108,7 @@ type attached struct {
 
 var serials = []string{"common", "copied", "served"}
 
-// beginAttached starts one, and a runner that waits for its guest.
+// beginAttached starts the VM, and a runner that waits for its guest.
 func beginAttached(t *testing.T) *attached {
 	t.Helper()
 	common, served := filepath.Join(t.TempDir(), "common"), filepath.Join(t.TempDir(), "served")
@@ -126,7 +126,7 @@ func beginAttached(t *testing.T) *attached {
 		from.typeLine("sh " + fmt.Sprintf(records, serial))
 		from.await(serial + ` wrote \d+`)
 	}
-	require.NoError(t, from.conn.Close()) // there is one console at a time
+	require.NoError(t, from.conn.Close()) // only one console at a time is possible
 	a.awaits()
 	return a
 }
@@ -164,7 +164,7 @@ func (a *attached) goesOn(dir string) {
 	require.NoError(a.t, c.conn.Close())
 }
 
-// hasAll requires that the guest of a folder has lost no record, and written none twice in another place. It has ended.
+// hasAll requires that the ended guest of a folder has lost no record, and has written none twice in different places.
 func (a *attached) hasAll(dir string) {
 	a.t.Helper()
 	for i, disk := range []string{a.common, filepath.Join(dir, "copied"), a.served} {
@@ -181,7 +181,8 @@ func (a *attached) hasAll(dir string) {
 	}
 }
 
-// Disks that a guest has got while it ran move with it, wherever they are, and stay as they are for the next runner.
+// Disks that were attached to a running guest move with it, wherever they are stored, and stay attached for the next
+// runner.
 func TestAttachedDisksAreMigrated(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -195,7 +196,7 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 	next := a.receiving
 	for _, spoilt := range []bool{false, true} {
 		next.kill()
-		if spoilt { // then it is made again
+		if spoilt { // it is created again
 			require.NoError(t, os.Truncate(filepath.Join(a.toDir, "run", "machine.json"), 0))
 		}
 		next = adopted(t, a.toDir)
@@ -210,7 +211,7 @@ func TestAttachedDisksAreMigrated(t *testing.T) {
 	invariants.NothingLeft(t, a.fromDir)
 }
 
-// Whichever runner is killed: one guest writes to the disks, and has lost nothing.
+// Either runner may be killed: exactly one guest writes to the disks, and no data is lost.
 func TestARunnerIsKilledWhileAttachedDisksAreMigrated(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

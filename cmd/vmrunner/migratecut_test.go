@@ -16,14 +16,14 @@ import (
 	"vmop/test/wait"
 )
 
-// hosts are two network namespaces, and a router between them, which are this thread's.
+// hosts are two network namespaces with a router between them. They belong to this thread.
 type hosts struct {
 	t                    *testing.T
 	source, router, goal *os.File
 }
 
-// newHosts makes them; the source's address is 192.0.2.1, the target's 198.51.100.1. The goroutine must not be used for
-// anything else afterwards: its thread ends with it, and the namespaces.
+// newHosts creates the hosts. The source's address is 192.0.2.1, the target's 198.51.100.1. Don't use the goroutine for
+// anything else afterwards: its thread and the namespaces end with it.
 func newHosts(t *testing.T) *hosts {
 	t.Helper()
 	runtime.LockOSThread()
@@ -47,7 +47,7 @@ func newHosts(t *testing.T) *hosts {
 	return h
 }
 
-// newNamespace makes one, which the thread is in then.
+// newNamespace creates a namespace that the thread enters.
 func newNamespace(t *testing.T) *os.File {
 	t.Helper()
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET), "this test needs root")
@@ -57,13 +57,13 @@ func newNamespace(t *testing.T) *os.File {
 	return f
 }
 
-// in makes a namespace the thread's, in which it starts processes.
+// in makes the thread start processes in a namespace.
 func (h *hosts) in(namespace *os.File) {
 	h.t.Helper()
 	require.NoError(h.t, unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET))
 }
 
-// ip runs the program where the thread is.
+// ip runs the program in the thread's namespace.
 func ip(t *testing.T, format string, args ...any) {
 	t.Helper()
 	words := fmt.Sprintf(format, args...)
@@ -71,7 +71,7 @@ func ip(t *testing.T, format string, args ...any) {
 	require.NoError(t, err, "ip %s: %s", words, out)
 }
 
-// pass sets whether the router passes packets on. If not, it says nothing of that, and all links stay up.
+// pass sets whether the router forwards packets. If not, it drops them silently, and all links stay up.
 func (h *hosts) pass(on bool) {
 	h.t.Helper()
 	h.in(h.router)
@@ -90,10 +90,10 @@ func (h *hosts) beginBetween() *journey {
 	return j
 }
 
-// cutMoment is when the network is cut: a side has said something.
+// cutMoment is the moment at which the network is cut: when a side has logged a text.
 type cutMoment struct {
 	killMoment
-	keeps bool // the guest can't be at the target then
+	keeps bool // the guest can't be at the target afterwards
 	args  []string
 }
 
@@ -103,11 +103,12 @@ func cutMoments() []cutMoment {
 		{killMoment{"target", `"heard Offer"`}, true, slowly},
 		{killMoment{"target", `event=Listens`}, true, slowly},
 		{killMoment{"source", `event=AtSwitch`}, false, nil},
-		{killMoment{"source", `send=Go`}, false, nil}, // most often it has been sent
+		{killMoment{"source", `send=Go`}, false, nil}, // usually it has been sent
 	}
 }
 
-// oneRuns waits until the guest runs at one side, at most for a time, and reports where. It never runs at both.
+// oneRuns waits for a limited time until the guest runs on one side, and reports where. It requires that the guest
+// never runs on both sides.
 func (j *journey) oneRuns(within time.Duration) (here, there bool) {
 	j.t.Helper()
 	for end := time.Now().Add(within); !here && !there && time.Now().Before(end); time.Sleep(2 * tick) {
@@ -117,8 +118,8 @@ func (j *journey) oneRuns(within time.Duration) (here, there bool) {
 	return here, there
 }
 
-// A router between two hosts stops passing packets on, and begins again when the source has its guest back, or has
-// waited for a while with the guest paused. The guest runs at one of them, never at both, and can move then.
+// A router between two hosts stops forwarding packets. It resumes when the source has resumed its guest, or has waited
+// for a while with the paused guest. The guest runs on one host, never on both, and can be migrated afterwards.
 func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

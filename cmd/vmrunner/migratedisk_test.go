@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// beginWithDisk starts a VM of a guest that writes records to a disk of its own, and a runner that waits for both.
+// beginWithDisk starts a VM with a guest that writes records to its own disk, and a runner that waits for both.
 func beginWithDisk(t *testing.T, format string) *journey {
 	t.Helper()
 	section := []string{
@@ -39,7 +39,7 @@ func convertDisk(t *testing.T, from, format, to, toFormat string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// disksOf are the images of a folder, and what a migration has made there besides.
+// disksOf returns the images in a folder, and other files that a migration has created there.
 func disksOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -52,7 +52,7 @@ func disksOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// hasAllRecords requires that the guest of a folder has lost nothing, and ends its VM.
+// hasAllRecords requires that the guest of a folder has lost no data, and ends its VM.
 func hasAllRecords(t *testing.T, dir, format string, p *program) {
 	t.Helper()
 	c := console(t, dir)
@@ -66,12 +66,12 @@ func hasAllRecords(t *testing.T, dir, format string, p *program) {
 	require.NoError(t, err)
 	least, err := strconv.ParseUint(said[len(said)-1], 16, 32)
 	require.NoError(t, err)
-	last := guest.LastRecord(text) // it may have said more than was heard
+	last := guest.LastRecord(text) // it may have printed more than was read
 	require.GreaterOrEqual(t, last, uint32(least))
 	require.NoError(t, guest.CheckRecords(text, last))
 }
 
-// A guest takes its disk along, and its runner says how much of it is copied.
+// A guest is migrated with its disk, and its runner reports the progress of the copy.
 func TestADiskIsMigrated(t *testing.T) {
 	t.Parallel()
 	j := beginWithDisk(t, "qcow2")
@@ -82,7 +82,7 @@ func TestADiskIsMigrated(t *testing.T) {
 	invariants.NothingLeft(t, j.fromDir)
 }
 
-// Without the option nothing is copied, and the error names it.
+// Without the option the disk is not copied, and the error names the option.
 func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
 	t.Parallel()
 	j := beginWithDisk(t, "raw")
@@ -98,8 +98,8 @@ func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
 	hasAllRecords(t, j.fromDir, "raw", j.sending)
 }
 
-// Whichever runner is killed, and whenever: one guest runs, with all that it has written, and nothing looks like its
-// disk that isn't.
+// Either runner may be killed at any moment: exactly one guest runs, with all written data, and no incomplete file can
+// be mistaken for its disk.
 func TestARunnerIsKilledWhileADiskIsMigrated(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestARunnerIsKilledWhileADiskIsMigrated(t *testing.T) {
 			wait.Until(t, func() bool {
 				note, err := handover.Read(filepath.Join(j.toDir, "data"))
 				require.NoError(t, err)
-				return len(disksOf(t, j.toDir)) == 0 || note.Whole // the source says no more, and may be gone for good
+				return len(disksOf(t, j.toDir)) == 0 || note.Whole // the source may have ended
 			})
 			hasAllRecords(t, j.fromDir, "raw", j.sending)
 		})

@@ -14,27 +14,27 @@ import (
 	"vmop/test/wait"
 )
 
-// A strike is when a migration is struck: a while after its source has said something, or, if that is "", after the
-// request.
+// strike is a moment of a migration: some time after its source has logged a text, or after the request if that text is
+// "".
 type strike struct {
 	after   string
 	longest time.Duration
 }
 
-// strikes are those from which one is drawn. The guest is released within the last three.
+// strikes returns the moments from which the test chooses. The guest is released within the last three.
 func strikes() []strike {
 	return []strike{
-		{"", time.Second}, // it takes about as long
+		{"", time.Second}, // a migration takes about as long
 		{`event=AtSwitch`, 200 * time.Millisecond},
 		{`"heard Loaded"`, 50 * time.Millisecond},
 		{`send=Go`, 20 * time.Millisecond},
 	}
 }
 
-// A runner or a QEMU of a migration is killed at any moment. The guest continues at one side, or, if it was its QEMU
-// that was killed, its VM can be started at one side: there are never two of it, and it never can't be started.
+// A runner or QEMU of a migration is killed at a random time. Afterwards the guest continues on one side. If its QEMU
+// was killed, its VM can be started on one side. The guest never runs twice, and it can always be started.
 //
-// VMOP_MIGRATION_KILLS is how often, SEED repeats the victims and the moments.
+// VMOP_MIGRATION_KILLS is the number of kills. SEED repeats the victims and the times.
 func TestMigrationsAreKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	count, random := chance(t, "VMOP_MIGRATION_KILLS", 8)
@@ -56,13 +56,13 @@ func TestMigrationsAreKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// struck migrates, kills, and returns what has become of the guest.
+// struck migrates the guest, kills a process, and returns the fate of the guest.
 func (j *journey) struck(victim, after string, delay time.Duration) (fate string) {
 	j.t.Helper()
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		_, _ = j.migrate() // its answer may be lost with its runner
+		_, _ = j.migrate() // the answer may be lost with the runner
 	}()
 	if after != "" {
 		j.sending.await(after)
@@ -85,7 +85,7 @@ func (j *journey) struck(victim, after string, delay time.Duration) (fate string
 	return fate
 }
 
-// killQEMU kills the one of a folder, if there is one, and waits until its runner has noticed.
+// killQEMU kills the QEMU of a folder, if it runs, and waits until the runner has noticed.
 func killQEMU(t *testing.T, dir string) {
 	t.Helper()
 	victims := invariants.Processes(t, dir)[invariants.QEMU]
@@ -95,8 +95,8 @@ func killQEMU(t *testing.T, dir string) {
 	wait.Until(t, func() bool { return len(victims) == 0 || !runs(t, dir) })
 }
 
-// settles waits until the guest runs at one side. Where its QEMU has ended, its VM is started again as a user would:
-// where its guest is.
+// settles waits until the guest runs on one side. If its QEMU has ended, it restarts the VM on the side of the guest,
+// as a user would.
 func (j *journey) settles() (fate string) {
 	j.t.Helper()
 	quiet := time.Now()
@@ -109,9 +109,9 @@ func (j *journey) settles() (fate string) {
 		case there:
 			fate = "it is at the target"
 		case j.receiving.hasEnded() && (j.sending.hasEnded() || time.Since(quiet) > 10*time.Second):
-			fate = j.startsAnew() // a source that asks is answered by the target that is started again
+			fate = j.startsAnew() // a source that asks needs an answer from the restarted target
 		case j.sending.hasEnded() && time.Since(quiet) > 10*time.Second:
-			j.sending = start(j.t, j.fromDir, nil, "--log-level", "debug") // a target that waits is asked by it
+			j.sending = start(j.t, j.fromDir, nil, "--log-level", "debug") // a target that waits asks the source
 			quiet = time.Now()
 		}
 		return fate != ""
@@ -119,7 +119,7 @@ func (j *journey) settles() (fate string) {
 	return fate
 }
 
-// hasEnded reports whether a program has.
+// hasEnded reports whether a program has ended.
 func (p *program) hasEnded() bool {
 	select {
 	case <-p.ended:
@@ -129,7 +129,7 @@ func (p *program) hasEnded() bool {
 	}
 }
 
-// startsAnew starts the VM where that is possible.
+// startsAnew starts the VM on the side where that is possible.
 func (j *journey) startsAnew() string {
 	j.t.Helper()
 	if j.sending.hasEnded() {
@@ -143,7 +143,7 @@ func (j *journey) startsAnew() string {
 	return "it is started anew at the target"
 }
 
-// boots waits until a guest is started, or the program has ended, and reports which of them.
+// boots waits until a guest starts or the program ends, and reports whether the guest started.
 func (p *program) boots() (booted bool) {
 	p.t.Helper()
 	wait.Until(p.t, func() bool {

@@ -15,7 +15,7 @@ import (
 	"vmop/test/tier"
 )
 
-// anonymous returns the memory in KiB that a process alone has.
+// anonymous returns the private memory of a process in KiB.
 func anonymous(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -37,8 +37,8 @@ func kept(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A guest that moves back and forth loses none of the records that it writes to its memory and its disk, and neither
-// its runners nor what they keep grow with the moves. VMOP_MOVES is how often it moves.
+// A guest that moves back and forth loses none of the records that it writes to its memory and its disk. The memory and
+// the files of its runners do not grow with the number of moves. VMOP_MOVES is the number of moves.
 func TestAGuestMovesBackAndForth(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestAGuestMovesBackAndForth(t *testing.T) {
 	section[len(section)-1] = "drives: [{file: " + disk + ", bootindex: 1}]"
 	j := begin(t, section...)
 	var memory []int
-	var files []string // of the folder to which it comes back
+	var files []string // in the folder to which it returns
 	for n := range count {
 		j.moves()
 		said := console(t, j.toDir)

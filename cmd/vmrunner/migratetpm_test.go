@@ -23,8 +23,7 @@ import (
 	"vmop/test/wait"
 )
 
-// tpmUser is a guest that has something in its TPM: a register that is lost when the machine is reset, and a value that
-// is never lost.
+// tpmUser is a guest with data in its TPM: a register that a reset clears, and a permanent value.
 type tpmUser struct {
 	*serial
 
@@ -32,8 +31,8 @@ type tpmUser struct {
 	value    uint64
 }
 
-// The parts of commands of a TPM 2.0, in hexadecimal: the owner with an empty password, an index of eight bytes, and
-// the register that is for tests.
+// Parts of TPM 2.0 commands in hexadecimal: the owner with an empty password, an index of eight bytes, and the register
+// for tests.
 const (
 	ownersPassword = "00000009" + "40000009" + "0000" + "00" + "0000"
 	tpmOwner       = "40000001"
@@ -41,19 +40,19 @@ const (
 	testRegister   = "00000010"
 )
 
-// tpmUserOf waits for the guest of a folder, and has it begin to use its TPM.
+// tpmUserOf waits for the guest of a folder, and initializes the data in its TPM.
 func tpmUserOf(t *testing.T, dir string) *tpmUser {
 	t.Helper()
 	u := &tpmUser{serial: console(t, dir)}
 	u.await(`TINY \S+ READY`)
-	const attributes = "02060006" // the owner, and who knows the password, read and write
+	const attributes = "02060006" // read and write for the owner and with the password
 	u.says("8002", "0000012a"+tpmOwner+ownersPassword+"0000"+"000e"+tpmIndex+"000b"+attributes+"0000"+"0008", "")
 	u.writes()
 	return u
 }
 
-// says has the guest say a command to the TPM, which succeeds with an answer, a pattern. The kernel's own view of the
-// TPM isn't there when the computer is so busy that the kernel has given up at its start.
+// says sends a TPM command from the guest, which must succeed with an answer that matches a pattern. It does not use
+// the kernel's TPM files, which are missing if the kernel gave up at its start on a busy computer.
 func (u *tpmUser) says(tag, command, answer string) {
 	u.out.t.Helper()
 	text, err := hex.DecodeString(tag + fmt.Sprintf("%08x", 6+len(command)/2) + command)
@@ -66,7 +65,7 @@ func (u *tpmUser) says(tag, command, answer string) {
 	u.await("said " + tag + "[0-9a-f]{8}00000000" + answer)
 }
 
-// writes changes what is in the TPM.
+// writes changes the data in the TPM.
 func (u *tpmUser) writes() {
 	u.out.t.Helper()
 	u.value++
@@ -76,7 +75,7 @@ func (u *tpmUser) writes() {
 	u.register = sha256.Sum256(append(u.register[:], digest[:]...))
 }
 
-// finds requires that what the guest has written is in the TPM.
+// finds requires that the TPM contains the data that the guest has written.
 func (u *tpmUser) finds() {
 	u.out.t.Helper()
 	u.says("8002", "0000014e"+tpmOwner+tpmIndex+ownersPassword+"0008"+"0000", fmt.Sprintf("0000000a0008%016x", u.value))
@@ -84,7 +83,7 @@ func (u *tpmUser) finds() {
 	u.says("8001", "0000017e"+selection, "[0-9a-f]{8}"+selection+"00000001"+"0020"+hex.EncodeToString(u.register[:]))
 }
 
-// works requires that the TPM has what the guest has written, and takes more.
+// works requires that the TPM contains the guest's data, and accepts changes.
 func (u *tpmUser) works() {
 	u.out.t.Helper()
 	u.finds()
@@ -92,7 +91,7 @@ func (u *tpmUser) works() {
 	u.finds()
 }
 
-// movedTo continues at the console in another folder, where the guest is now.
+// movedTo continues at the console in another folder, where the guest now runs.
 func (u *tpmUser) movedTo(dir string) {
 	u.out.t.Helper()
 	u.serial = console(u.out.t, dir)
@@ -101,7 +100,7 @@ func (u *tpmUser) movedTo(dir string) {
 	require.Equal(u.out.t, []string{"tpm"}, tpmFolders(u.out.t, dir))
 }
 
-// tpmFolders are those in a data directory.
+// tpmFolders returns the TPM folders in a data directory.
 func tpmFolders(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data", "tpm*"))
@@ -114,7 +113,7 @@ func tpmFolders(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A guest has its TPM with it, with all that is in it, there and back again.
+// A guest is migrated with its TPM and all its data, to the target and back.
 func TestATPMIsMigrated(t *testing.T) {
 	t.Parallel()
 	j := begin(t, append(tiny(t, ""), "useTpm: true")...)
@@ -122,7 +121,7 @@ func TestATPMIsMigrated(t *testing.T) {
 	j.moves()
 	u.movedTo(j.toDir)
 
-	// Back in the folder that has an older state.
+	// The guest returns to the folder with an older TPM state.
 	back := j.back()
 	back.expects()
 	back.moves()
@@ -131,7 +130,7 @@ func TestATPMIsMigrated(t *testing.T) {
 	require.Equal(t, 1, again.exit())
 	require.Contains(t, again.out.String(), "the guest was moved to the runner at 127.0.0.1:")
 
-	// And after a restart only what TPMs keep.
+	// After a restart, the TPM contains only its permanent data.
 	back.receiving.stops(j.fromDir)
 	start(t, j.fromDir, nil).await(`booting`)
 	u.serial, u.register = console(t, j.fromDir), [sha256.Size]byte{}
@@ -139,7 +138,7 @@ func TestATPMIsMigrated(t *testing.T) {
 	u.works()
 }
 
-// Whatever keeps the guest from moving, before or after QEMU has saved the TPM: it stays with its guest, and works.
+// If a migration fails, before or after QEMU has saved the TPM, the TPM stays with its guest, and works.
 func TestATPMStaysWithItsGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -156,7 +155,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 		require.Empty(t, tpmFolders(t, j.toDir), "the target keeps the state of a TPM that isn't its own")
 	}
 
-	// The process of the target's TPM ends before the state is there.
+	// The target's TPM process ends before the state has arrived.
 	go func() {
 		j.receiving.await(`event=Listens`)
 		for _, pid := range invariants.Processes(t, j.toDir)["swtpm"] {
@@ -165,7 +164,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	}()
 	stays("", "--bandwidth", "10 MiB")
 
-	// The target has all of the guest, and can't keep it.
+	// The target has received the complete guest, but can't store it.
 	j.expects()
 	obstacle := filepath.Join(j.toDir, "data", "uuid.txt")
 	require.NoError(t, os.Mkdir(obstacle, 0o700))
@@ -173,7 +172,7 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	require.Contains(t, j.receiving.out.String(), "event=Complete")
 	require.NoError(t, os.Remove(obstacle))
 
-	// The target's folder has the TPM of another VM.
+	// The target's folder contains the TPM of another VM.
 	j.expects()
 	other := filepath.Join(j.toDir, "data", "tpm", "tpm2-00.permall")
 	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
@@ -193,8 +192,8 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	u.movedTo(j.toDir)
 }
 
-// A runner that is killed when the guest is its own, and before its TPM is in its place, leaves that to the next one,
-// whether the machine still runs or not.
+// If a runner is killed after it has received the guest, but before the TPM is in its place, the next runner completes
+// this, whether or not the machine still runs.
 func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(counterSection(t), "useTpm: true")...)
@@ -210,7 +209,7 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 			killAll(t, dir, p)
 		}
 		require.NoError(t, os.Rename(filepath.Join(data, "tpm"), filepath.Join(data, "tpm.arriving")))
-		require.NoError(t, os.Mkdir(filepath.Join(data, "tpm"), 0o700)) // which a restart would use
+		require.NoError(t, os.Mkdir(filepath.Join(data, "tpm"), 0o700)) // a restart would use it
 		require.NoError(t, handover.Note{Record: migrate.Taken, Keys: keys}.Write(data))
 		p = start(t, dir, nil)
 		p.await(map[bool]string{false: `adopted`, true: `booting`}[ends])
@@ -227,7 +226,7 @@ func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 	}
 }
 
-// When the guest is the target's, its TPM survives a power cut there: the source's is of no use any more.
+// Once the guest belongs to the target, its TPM survives a power cut there. The source's TPM is obsolete.
 func TestATPMThatHasComeSurvivesAPowerCut(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

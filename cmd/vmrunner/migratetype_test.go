@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// otherStandard returns an archive of the type standard with one more line in its launch.
+// otherStandard returns an archive of the type standard with an additional line in its launch function.
 func otherStandard(t *testing.T, line string) []byte {
 	t.Helper()
 	library, err := vmtypes.Open("")
@@ -30,7 +30,7 @@ func otherStandard(t *testing.T, line string) []byte {
 	return []byte(strings.Replace(string(archive), last, last+"        "+line+",\n", 1))
 }
 
-// beginFrom is begin with a source that has pinned an archive, and more arguments of the target.
+// beginFrom is begin with an archive that the source has pinned, and additional arguments for the target.
 func beginFrom(t *testing.T, archive []byte, receiveArgs ...string) *journey {
 	t.Helper()
 	j := newJourney(t, "standard", counterSection(t), receiveArgs...)
@@ -40,7 +40,7 @@ func beginFrom(t *testing.T, archive []byte, receiveArgs ...string) *journey {
 	return j.begins()
 }
 
-// movesUnless migrates the guest, which stays if the target refuses it, for a reason.
+// movesUnless migrates the guest, or requires that the target refuses it for a reason.
 func (j *journey) movesUnless(refused string) {
 	j.t.Helper()
 	if refused == "" {
@@ -55,13 +55,13 @@ func (j *journey) movesUnless(refused string) {
 	require.True(j.t, runs(j.t, j.fromDir), "the guest stays")
 }
 
-// The owner of a source chooses no program that the target runs: neither by default nor where the source is trusted.
+// The owner of a source can't choose a program that the target runs, even if the target trusts the source.
 func TestASourceChoosesNoProgramOfTheTarget(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"": nil, "trusted": {"--trust-source"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Whoever runs it leaves the name of the target's data directory there.
+			// The program leaves a mark with the name of its data directory.
 			marks := t.TempDir()
 			j := beginFrom(t, otherStandard(t, `part(helpers = [process("x", "/bin/sh", `+
 				`["-c", "echo > `+marks+`/$0; exec sleep 600", host.dataDir.replace("/", "_")], confined = False)])`), args...)
@@ -89,8 +89,8 @@ func TestASourceChoosesNoProgramOfTheTarget(t *testing.T) {
 	}
 }
 
-// Where the source is trusted its version of a VM type may give the guest other hardware, and is judged at each later
-// start: it could have seen the invitation, and have behaved.
+// A trusted source's version of a VM type may give the guest other hardware. Each later start checks it again, because
+// it may have recognized the migration and behaved well during it.
 func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	const evil = `part(options = [option("-device", "usb-kbd", {"id": "more"})]), ` +
@@ -115,8 +115,8 @@ func TestATrustedSourceIsJudgedAgain(t *testing.T) {
 	require.Contains(t, last.out.String(), "it runs /bin/sh -c exec sleep 600")
 }
 
-// In a cluster a guest moves from a pod with an older image of the runner without a flag. A guest that has broken out
-// doesn't get into the other pod by its VM type.
+// In a cluster, a guest moves from a pod with an older image of the runner without a flag. A guest that has escaped
+// from QEMU can't enter the other pod through its VM type.
 func TestAPodReceivesAnotherVersionOfItsType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, refused string }{
@@ -130,7 +130,7 @@ func TestAPodReceivesAnotherVersionOfItsType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := beginFrom(t, otherStandard(t, c.line))
-			j.receiving.signal(syscall.SIGTERM) // it is no pod
+			j.receiving.signal(syscall.SIGTERM) // it is not a pod
 			j.receiving.exit()
 			p := newProgram(t, j.toDir, nil)
 			p.cmd.Env = append(os.Environ(), config.ReceiveVariable+"=m-1", config.PodIPVariable+"=127.0.0.1",
@@ -143,7 +143,7 @@ func TestAPodReceivesAnotherVersionOfItsType(t *testing.T) {
 	}
 }
 
-// customType writes a folder with the type mine, which is the standard one with what is given.
+// customType writes a folder with the type mine: the standard type with an additional part.
 func customType(t *testing.T, launch string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -153,7 +153,7 @@ func customType(t *testing.T, launch string) string {
 	return dir
 }
 
-// A custom type is the target's own, or, where the source is trusted, another version that does what the own one does.
+// For a custom type, the target's version is used, or, from a trusted source, another version with the same effects.
 func TestACustomTypeOfASource(t *testing.T) {
 	t.Parallel()
 	const plain = "standard(vm, host)"

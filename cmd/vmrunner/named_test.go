@@ -26,16 +26,16 @@ import (
 	"vmop/test/wait"
 )
 
-// What a user types to manage VMs by their names; they are run by the real QEMU.
+// Users can manage VMs by name. The VMs run in a real QEMU.
 func TestNamedVMs(t *testing.T) {
 	t.Parallel()
 	bin := alone(t, build(t))
-	root, err := os.MkdirTemp("", "n") // short, for the paths of sockets
+	root, err := os.MkdirTemp("", "n") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, pids := range invariants.Processes(t, root) {
 			for _, pid := range pids {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // of a script that went wrong; it may have ended
+				_ = syscall.Kill(pid, syscall.SIGKILL) // left by a failed script; it may have ended
 			}
 		}
 		require.NoError(t, os.RemoveAll(root))
@@ -43,7 +43,7 @@ func TestNamedVMs(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "named"), WorkdirRoot: root,
 		Setup: func(env *testscript.Env) error {
-			played := filepath.Join(env.WorkDir, "path") // programs that the script has
+			played := filepath.Join(env.WorkDir, "path") // the script's own programs
 			env.Setenv("PATH", bin+":"+played+":"+env.Getenv("PATH"))
 			env.Setenv("TMPDIR", env.WorkDir)
 			image := guest.Tiny(t)
@@ -71,19 +71,19 @@ func TestNamedVMs(t *testing.T) {
 	})
 }
 
-// takePlace waits for a place for the guests of a script, until its end: take-place.
+// take-place waits for a place for the guests of a script, and holds it until the script's end.
 func takePlace(ts *testscript.TestScript, _ bool, _ []string) {
 	place, err := guest.LockPlace(context.Background())
 	ts.Check(err)
 	ts.Defer(func() { _ = place.Close() })
 }
 
-// ready waits until a tiny guest is ready: ready NAME.
+// ready NAME waits until a tiny guest is ready.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	says(ts, neg, []string{args[0], " READY"})
 }
 
-// says waits until a guest has written a text to its console: says NAME TEXT.
+// says NAME TEXT waits until a guest has written a text to its console.
 func says(ts *testscript.TestScript, _ bool, args []string) {
 	awaitText(ts, args[0], args[1])
 }
@@ -105,7 +105,7 @@ func awaitText(ts *testscript.TestScript, name, text string) {
 	ts.Fatalf("the guest has not written %q: %v", text, lines.Err())
 }
 
-// publish serves the image of a disk that a BIOS starts, and lists it for the user: publish NAME.
+// publish NAME serves a disk image that a BIOS can boot, and adds it to the user's list of images.
 func publish(ts *testscript.TestScript, _ bool, args []string) {
 	raw, qcow2 := ts.MkAbs("published"), ts.MkAbs("published.qcow2")
 	ts.Check(os.WriteFile(raw, append(guest.Sector(), make([]byte, 2<<20-512)...), 0o600))
@@ -113,7 +113,7 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	publishFile(ts, args[0], qcow2)
 }
 
-// publishFile serves an image, and lists it for the user.
+// publishFile serves an image, and adds it to the user's list of images.
 func publishFile(ts *testscript.TestScript, name, file string) {
 	sum := sha256.New()
 	image, err := os.Open(file)
@@ -138,24 +138,23 @@ func publishFile(ts *testscript.TestScript, name, file string) {
 	ts.Check(os.WriteFile(ts.MkAbs("config/vmrunner/images.yaml"), []byte(list), 0o600))
 }
 
-// publishDebian serves a Debian with cloud-init: publish-debian NAME.
+// publish-debian NAME serves a Debian with cloud-init.
 func publishDebian(ts *testscript.TestScript, _ bool, args []string) {
 	publishFile(ts, args[0], ts.Getenv("DEBIAN"))
 }
 
-// logIn waits until a Debian and its SSH server are up, and runs vmrunner ssh once: log-in NAME ARGUMENTS-OF-SSH….
+// log-in NAME ARGUMENTS-OF-SSH… waits until Debian and its SSH server are up, and runs vmrunner ssh once.
 //
-// An attempt that ends too early leaves an sshd in the guest that continues to compute. With an attempt every few
-// seconds, a slow guest never gets as far as to answer.
+// An attempt that ends too early leaves an sshd in the guest that keeps computing. With an attempt every few seconds, a
+// slow guest would never answer.
 func logIn(ts *testscript.TestScript, _ bool, args []string) {
-	// It is reached 75 seconds after the start on two idle CPUs without KVM.
+	// This takes 75 seconds on two idle CPUs without KVM.
 	awaitText(ts, args[0], "multi-user.target")
 	timeout := fmt.Sprintf("ConnectTimeout=%.0f", wait.Longest.Seconds())
 	ts.Check(ts.Exec("vmrunner", append(append([]string{"ssh"}, args...), "-o", timeout, "true")...))
 }
 
-// fetch gets the page of a tiny guest by port-forward, twice, and interrupts that: fetch NAME
-// PORT.
+// fetch NAME PORT downloads the page of a tiny guest twice through port-forward, and interrupts port-forward.
 func fetch(ts *testscript.TestScript, _ bool, args []string) {
 	program, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), ":")[0], "vmrunner"))
 	ts.Check(err)
@@ -181,7 +180,7 @@ func fetch(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(cmd.Wait())
 }
 
-// On a terminal create asks for what no flag says.
+// On a terminal, create asks for everything that no flag specifies.
 func TestCreateAsks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -223,7 +222,7 @@ func TestCreateAsks(t *testing.T) {
 		_, err := io.WriteString(keys, talk[1]+"\r")
 		require.NoError(t, err)
 	}
-	for range 16 { // the rest, and more
+	for range 16 { // the remaining questions, and more
 		_, err := io.WriteString(keys, "\r")
 		require.NoError(t, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shapes are what may be in the place of a file, and what is said of it.
+// shapes returns what may exist instead of a file, by its error message.
 func shapes() map[string]func(path string) error {
 	return map[string]func(path string) error{
 		"it is a named pipe, not a file": func(path string) error { return unix.Mkfifo(path, 0o600) },
@@ -24,13 +24,13 @@ func shapes() map[string]func(path string) error {
 	}
 }
 
-// Whatever is in the place of a file that is read, the program ends, and says what it is.
+// If something else exists instead of a file that is read, the program ends, and reports what it is.
 func TestFault21NoFile(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		file    string
 		run     bool
-		instead map[string]string // of what is said of a shape
+		instead map[string]string // of a shape's message
 	}{
 		{"config.yaml", false, nil},
 		{"display-password", false, nil},
@@ -42,7 +42,7 @@ func TestFault21NoFile(t *testing.T) {
 		{"data/machines.txt", false, nil},
 		{"data/vars.kind", true, nil},
 		{"template", true, map[string]string{"the file has 3000000 bytes": "QEMU-ABSENT"}},
-		// These have no effect if they can't be read.
+		// These files have no effect if they can't be read.
 		{"logging.properties", true, absentQEMU()},
 		{"run/machine.json", true, absentQEMU()},
 		{"run/runner.json", true, absentQEMU()},
@@ -71,7 +71,7 @@ func TestFault21NoFile(t *testing.T) {
 	}
 }
 
-// absentQEMU is what is said in the end if no file keeps a VM from starting.
+// absentQEMU returns the message that QEMU is missing for each shape, because no file prevents the start.
 func absentQEMU() map[string]string {
 	said := map[string]string{}
 	for shape := range shapes() {
@@ -80,7 +80,7 @@ func absentQEMU() map[string]string {
 	return said
 }
 
-// noFile returns the folder of a VM that has something else in place of a file.
+// noFile returns the folder of a VM in which something else replaces a file.
 func noFile(t *testing.T, file string, make func(string) error) string {
 	t.Helper()
 	dir := folder(t, "mine", "display: {vnc: {}}",

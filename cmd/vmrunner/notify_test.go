@@ -16,14 +16,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// serviceManager hears what a program tells its service manager.
+// serviceManager receives the messages of a program to its service manager.
 type serviceManager struct {
 	t    *testing.T
 	conn *net.UnixConn
-	all  []string // messages, one each
+	all  []string // one element per message
 }
 
-// managed makes a program one that a service manager has started.
+// managed makes a program believe that a service manager has started it.
 func managed(t *testing.T, p *program, name string, env ...string) *serviceManager {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -34,7 +34,7 @@ func managed(t *testing.T, p *program, name string, env ...string) *serviceManag
 	return &serviceManager{t: t, conn: conn}
 }
 
-// await waits for a message that begins in a way.
+// await waits for a message with a prefix.
 func (m *serviceManager) await(prefix string) {
 	m.t.Helper()
 	buf := make([]byte, 8192)
@@ -51,7 +51,7 @@ func (m *serviceManager) await(prefix string) {
 	}
 }
 
-// said counts the messages that begin in a way.
+// said counts the messages with a prefix.
 func (m *serviceManager) said(prefix string) (count int) {
 	for _, line := range m.all {
 		if strings.HasPrefix(line, prefix) {
@@ -61,8 +61,8 @@ func (m *serviceManager) said(prefix string) (count int) {
 	return count
 }
 
-// The service manager hears that the VM runs when it does, how it is, that it
-// is being stopped and takes its time for it. QEMU doesn't know the manager.
+// The service manager learns when the VM runs, its state, and that it is being stopped and needs more time. QEMU has no
+// access to the manager.
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 2")
@@ -107,7 +107,7 @@ func TestServiceManager(t *testing.T) {
 	require.Equal(t, "STATUS=Initializing", m.all[0])
 }
 
-// A start that comes to nothing was never ready, and the manager hears why.
+// A failed start is never reported as ready, and the manager learns the reason.
 func TestServiceManagerOfAFailedStart(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")

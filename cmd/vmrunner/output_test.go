@@ -85,8 +85,7 @@ func TestNews(t *testing.T) {
 		statusNews(second, fold(*second, status.Ended{Message: "forced"})))
 }
 
-// The status names the user who is logged in, and the one who is requested if that is
-// another.
+// The status shows the logged-in user, and the requested user if it differs.
 func TestTheUserOfAStatus(t *testing.T) {
 	t.Parallel()
 	for want, updates := range map[string][]status.Update{

@@ -22,11 +22,11 @@ import (
 	"vmop/vmstatus"
 )
 
-// enterHost takes the test's goroutine to a network namespace that looks like a host: it has
-// the address 192.0.2.10, and what is reached by its default route is at 198.51.100.1.
+// enterHost moves the test's goroutine to a network namespace that looks like a host: it has the address 192.0.2.10,
+// and its default route leads to 198.51.100.1.
 func enterHost(t *testing.T) {
 	t.Helper()
-	runtime.LockOSThread() // the thread ends with the goroutine, and the namespace with it
+	runtime.LockOSThread() // the thread and its namespace end with the goroutine
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET), "this test needs root")
 	for _, command := range []string{
 		"link set lo up",
@@ -37,9 +37,9 @@ func enterHost(t *testing.T) {
 	}
 }
 
-// page gets the guest's page from an address of the namespace that the test is in.
+// page returns the guest's page from an address in the test's namespace.
 func page(t *testing.T, address string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // another try follows
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the caller tries again
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
 	if err != nil {
@@ -54,7 +54,7 @@ func page(t *testing.T, address string) (string, error) {
 	return string(text), err
 }
 
-// isReached waits until the guest answers; what was sent while passt started is lost.
+// isReached waits until the guest answers. Packets that arrive before passt has started are lost.
 func isReached(t *testing.T, address string) {
 	t.Helper()
 	wait.For(t, "an answer of "+address, func() error {
@@ -79,7 +79,7 @@ func passtOf(t *testing.T, dir string) int {
 	return 0
 }
 
-// listenAt reports who is reached where the test is.
+// listenAt reports connections to an address in the test's namespace.
 func listenAt(t *testing.T, seen chan<- string, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", address)
@@ -97,9 +97,8 @@ func listenAt(t *testing.T, seen chan<- string, address string) {
 	}()
 }
 
-// A guest has the host's address, reaches what the host reaches, though by its router no
-// loopback address, and is reached by its ports; also when passt or the runner, or both, were
-// killed.
+// A guest has the host's address, reaches the host's destinations except loopback addresses through its router, and is
+// reachable at its ports. This also holds after passt, the runner or both were killed.
 func TestGuestWithPasst(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -148,7 +147,7 @@ func TestGuestWithPasst(t *testing.T) {
 	third.stops(dir)
 }
 
-// reachesPorts connects with ports of the guest by the runner, and changes them.
+// reachesPorts connects to the guest's forwarded ports, and changes them.
 func (p *program) reachesPorts(dir string) {
 	p.t.Helper()
 	client := dial(p.t, dir)
@@ -171,7 +170,7 @@ func (p *program) reachesPorts(dir string) {
 	}, "passt takes no other ports")
 }
 
-// What passt can't do is said with what would help, and nothing is left.
+// If passt can't run, the error suggests a solution, and no files or processes are left.
 func TestPasstThatCannotRun(t *testing.T) {
 	t.Parallel()
 	enterHost(t)
@@ -195,7 +194,7 @@ func TestPasstThatCannotRun(t *testing.T) {
 		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios",
 			"network: [{type: passt, ports: "+row.ports+"}]")
 		p := newProgram(t, dir, nil).limited(row.commands)
-		if strings.Contains(row.commands, "namespaces") { // of a user namespace of the program's own
+		if strings.Contains(row.commands, "namespaces") { // in the program's own user namespace
 			p.cmd.SysProcAttr = &syscall.SysProcAttr{
 				Cloneflags:  unix.CLONE_NEWUSER,
 				UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}},
@@ -207,7 +206,7 @@ func TestPasstThatCannotRun(t *testing.T) {
 	}
 }
 
-// An ordinary user needs no rights for it, but for low ports.
+// An ordinary user needs no privileges, except for low ports.
 func TestPasstOfAnOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	enterHost(t)

@@ -16,8 +16,8 @@ import (
 	"vmop/runner/control/pipe"
 )
 
-// By the standard streams of a process alone all of the control interface is reached, and a
-// process whose user has gone ends.
+// The complete control interface can be used through a process's standard streams, and the process ends when its user
+// has gone.
 func TestControlByStandardStreams(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "v")

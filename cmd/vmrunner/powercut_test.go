@@ -23,10 +23,9 @@ import (
 	"vmop/test/wait"
 )
 
-// A medium is a block device that remembers each write and flush, in order, so that a
-// power cut at any moment can be shown afterwards. What is only in the cache of the file
-// system on it hasn't been written, and what was written since the last flush may have
-// been lost in the cache of a real disk.
+// medium is a block device that records each write and flush in order, so that the test can later simulate a power cut
+// at any time. Data that is only in the file system's cache has not been written, and data that was written since the
+// last flush may be lost in the cache of a real disk.
 type medium struct {
 	t             *testing.T
 	export, log   string
@@ -34,10 +33,10 @@ type medium struct {
 	stopBystander func()
 }
 
-// mediumSize has room for a data directory, an image and a runtime directory.
+// mediumSize is sufficient for a data directory, an image and a runtime directory.
 const mediumSize = 64 << 20
 
-// newMedium makes a medium and mounts a file system of it.
+// newMedium creates a medium and mounts a file system on it.
 func newMedium(t *testing.T, mount string) *medium {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,8 +56,8 @@ func newMedium(t *testing.T, mount string) *medium {
 	daemon.Stdout, daemon.Stderr = &said, &said
 	require.NoError(t, daemon.Start())
 	t.Cleanup(func() {
-		_ = daemon.Process.Signal(syscall.SIGTERM) // it unmounts what it exports
-		_ = daemon.Wait()                          // it was of use until now
+		_ = daemon.Process.Signal(syscall.SIGTERM) // it unmounts its export
+		_ = daemon.Wait()                          // ignore its result
 	})
 	wait.Until(t, func() bool {
 		info, err := os.Stat(m.export)
@@ -70,15 +69,15 @@ func newMedium(t *testing.T, mount string) *medium {
 	return m
 }
 
-// mountImage mounts a file system in a file until the test has ended, or it is unmounted.
+// mountImage mounts a file system in a file until the test ends or it is unmounted.
 func mountImage(t *testing.T, image, at string) {
 	t.Helper()
 	e2fs(t, "mount", "-o", "loop", image, at)
 	t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
 }
 
-// fsync has another program's file on the medium synced all the time: the names and sizes of
-// all files get there as soon as possible, and no other content.
+// fsync continuously syncs an unrelated file on the medium, so that the names and sizes of all files are written as
+// soon as possible, but not their content.
 func (m *medium) fsync() {
 	file, err := os.Create(filepath.Join(m.mount, "bystander"))
 	require.NoError(m.t, err)
@@ -100,7 +99,7 @@ func (m *medium) fsync() {
 	m.t.Cleanup(m.stopBystander)
 }
 
-// now is how much was written to the log: what was synced before is in it.
+// now returns the size of the log. All data that was synced before is in it.
 func (m *medium) now() int64 {
 	m.t.Helper()
 	info, err := os.Stat(m.log)
@@ -108,21 +107,21 @@ func (m *medium) now() int64 {
 	return info.Size()
 }
 
-// A cut is what is on the medium when the power fails; at is a place in the log.
+// cut is the content of the medium when the power fails; at is a position in the log.
 type cut struct {
 	at    int64
 	image []byte
 }
 
-// Flags of the log's entries; the format is that of Linux's dm-log-writes.
+// Flags of the log's entries, in the format of Linux's dm-log-writes.
 const (
 	logFlush, logFUA, logDiscard = 1, 2, 4
 
 	sector = 512
 )
 
-// cuts returns what is on the medium at moments, which are sorted places in the log. Of
-// the writes that no flush came after, some have been lost.
+// cuts calls each with the content of the medium at sorted positions in the log. It drops a random part of the writes
+// that no flush followed.
 func (m *medium) cuts(moments []int64, random *rand.Rand, each func(cut)) {
 	m.t.Helper()
 	log, err := os.ReadFile(m.log)
@@ -175,12 +174,12 @@ func (m *medium) cuts(moments []int64, random *rand.Rand, each func(cut)) {
 	}
 }
 
-// A VM starts from whatever a power cut leaves of its data directory (and of its runtime
-// directory, which needn't be in memory), at any moment of its first start, of the growth
-// of its disk, of its end, and of an update of its type: as the same machine, with its own
-// variables of the firmware, and with what the runner had told of.
+// A VM starts from everything that a power cut can leave of its data directory (and of its runtime directory, which
+// need not be in memory). The power fails at any time during its first start, the growth of its disk, its end, and an
+// update of its type. The VM is the same machine, with its firmware variables and with everything that the runner had
+// reported.
 //
-// VMOP_CUTS is how often the power fails, SEED repeats a run.
+// VMOP_CUTS is the number of power cuts. SEED repeats a run.
 func TestFault36ThePowerFails(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "mine", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
@@ -199,17 +198,17 @@ func TestFault36ThePowerFails(t *testing.T) {
 
 	count, random := chance(t, "VMOP_CUTS", 20)
 	var moments []int64
-	for n := range count { // each phase gets as many
+	for n := range count { // the same number in each phase
 		of := n % (len(v.phases) - 1)
 		from, to := v.phases[of].began, v.phases[of+1].began
-		// Nothing is written in a phase that one fsync outlasts.
+		// A phase that is shorter than an fsync writes nothing.
 		moments = append(moments, from+random.Int64N(to-from+1))
 	}
 	slices.Sort(moments)
 	m.cuts(moments, random, v.check)
 }
 
-// poweredVM is a VM whose data are on a medium.
+// poweredVM is a VM with its data on a medium.
 type poweredVM struct {
 	t      *testing.T
 	dir    string
@@ -218,20 +217,20 @@ type poweredVM struct {
 	known  []promise
 }
 
-// A phase of a VM's life has a configuration and a text of its type.
+// phase is a phase of a VM's life, with a configuration and a text of its type.
 type phase struct {
 	what         string
 	began        int64
 	config, mine string
 }
 
-// A promise is the content of a file that must be there after a power cut from a moment on.
+// promise is the content that a file must have after a power cut, from a position in the log on.
 type promise struct {
 	from       int64
 	file, text string
 }
 
-// setType writes the VM's type, which says something.
+// setType writes the VM's type with a text.
 func (v *poweredVM) setType(says string) {
 	v.t.Helper()
 	text := "\"\"\"" + says + "\"\"\"\nload(\"@vmtypes//standard.star\", standard = \"launch\", standard_options = \"options\")\n" +
@@ -248,7 +247,7 @@ func (v *poweredVM) enter(what string) {
 	v.phases = append(v.phases, phase{what, v.medium.now(), string(config), string(mine)})
 }
 
-// promise notes that a file with what is in it now is never lost again.
+// promise records that a file's current content must not be lost from now on.
 func (v *poweredVM) promise(file string) {
 	v.t.Helper()
 	text, err := os.ReadFile(filepath.Join(v.medium.mount, "data", file))
@@ -264,12 +263,12 @@ func (v *poweredVM) start() *program {
 	return p
 }
 
-// live is what the VM does while its medium is recorded.
+// live runs the VM's phases while its medium is recorded.
 func (v *poweredVM) live() {
 	v.t.Helper()
 	pinned := func(says string) {
 		wait.Until(v.t, func() bool {
-			text, _ := os.ReadFile(filepath.Join(v.medium.mount, "data/vmtype.txtar")) // it may not be there yet
+			text, _ := os.ReadFile(filepath.Join(v.medium.mount, "data/vmtype.txtar")) // it may not exist yet
 			_, err := os.Stat(filepath.Join(v.medium.mount, "data/machines.txt"))
 			return err == nil && strings.Contains(string(text), `"""`+says)
 		})
@@ -303,7 +302,7 @@ func (v *poweredVM) live() {
 	v.enter("the end")
 }
 
-// check starts the VM from what a power cut has left.
+// check starts the VM from the data after a power cut.
 func (v *poweredVM) check(c cut) {
 	t := v.t
 	t.Helper()
@@ -341,8 +340,8 @@ func (v *poweredVM) check(c cut) {
 	require.NoError(t, os.Remove(image))
 }
 
-// promised returns the content that files have at a moment: what was promised last, or
-// what they may be getting now.
+// promised returns the allowed contents of files at a position in the log: the last promised content, and content that
+// is being written.
 func (v *poweredVM) promised(at int64) map[string][]string {
 	texts := map[string][]string{}
 	for _, p := range v.known {
@@ -356,7 +355,7 @@ func (v *poweredVM) promised(at int64) map[string][]string {
 	return texts
 }
 
-// files returns the content of the runner's files in the data directory.
+// files returns the contents of the runner's files in the data directory.
 func (v *poweredVM) files(about string) map[string]string {
 	v.t.Helper()
 	found := map[string]string{}
@@ -371,14 +370,14 @@ func (v *poweredVM) files(about string) map[string]string {
 	return found
 }
 
-// unmount takes a file system away; the kernel may still be ending who has used it.
+// unmount unmounts a file system, and waits until the kernel has ended its users.
 func unmount(t *testing.T, at string) {
 	t.Helper()
 	invariants.NoProcess(t, at)
 	wait.Until(t, func() bool { return syscall.Unmount(at, 0) == nil })
 }
 
-// writeSparse writes a file with holes where there are zeros.
+// writeSparse writes a file with holes instead of zeros.
 func writeSparse(t *testing.T, path string, data []byte) {
 	t.Helper()
 	file, err := os.Create(path)

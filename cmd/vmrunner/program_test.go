@@ -21,14 +21,14 @@ import (
 	"vmop/test/wait"
 )
 
-// tick is how often what makes no event is looked at.
+// tick is the polling interval for changes without events.
 const tick = 10 * time.Millisecond
 
 // program is a running vmrunner.
 type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	out   *transcript // what it says, on both streams
+	out   *transcript // its output, from both streams
 	ended chan struct{}
 }
 
@@ -36,7 +36,7 @@ type program struct {
 type transcript struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	read    int // what was awaited
+	read    int // offset after the last match
 	changed chan struct{}
 }
 
@@ -58,7 +58,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// next looks for a pattern behind what was found before.
+// next searches for a pattern after the previous match.
 func (s *transcript) next(pattern *regexp.Regexp) (found bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,13 +69,13 @@ func (s *transcript) next(pattern *regexp.Regexp) (found bool, changed <-chan st
 	return at != nil, s.changed
 }
 
-// folder returns a new folder with a configuration; PATH in it is the folder.
+// folder returns a new folder with a configuration. PATH in it is replaced by the folder.
 func folder(t *testing.T, vmType string, section ...string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "v") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "v") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// The runner of a test that went wrong may be gone, and QEMU still be there.
+		// If a test failed, its QEMU may outlive the runner.
 		for _, pids := range invariants.Processes(t, dir) {
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
@@ -92,8 +92,7 @@ func folder(t *testing.T, vmType string, section ...string) string {
 	return dir
 }
 
-// start starts vmrunner with the configuration of a folder. Its input is stdin;
-// what it says goes to a transcript.
+// start starts vmrunner with the configuration of a folder. Its input is stdin, and its output goes to a transcript.
 func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
 	p := newProgram(t, dir, stdin, args...)
@@ -101,7 +100,7 @@ func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	return p
 }
 
-// booted is start of a VM that runs then.
+// booted is start, and waits until the VM runs.
 func booted(t *testing.T, dir string, args ...string) *program {
 	t.Helper()
 	p := start(t, dir, nil, args...)
@@ -109,7 +108,7 @@ func booted(t *testing.T, dir string, args ...string) *program {
 	return p
 }
 
-// adopted is start of a runner that takes over the VM that runs.
+// adopted is start, and waits until the runner has adopted the running VM.
 func adopted(t *testing.T, dir string, args ...string) *program {
 	t.Helper()
 	p := start(t, dir, nil, args...)
@@ -117,7 +116,7 @@ func adopted(t *testing.T, dir string, args ...string) *program {
 	return p
 }
 
-// newProgram makes everything of start but the process.
+// newProgram prepares start without starting the process.
 func newProgram(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
 	args = append([]string{
@@ -132,13 +131,13 @@ func newProgram(t *testing.T, dir string, stdin io.Reader, args ...string) *prog
 	return p
 }
 
-// launch starts the process; it ends with the test.
+// launch starts the process, which ends with the test.
 func (p *program) launch() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // its state tells
+		_ = p.cmd.Wait() // its state contains the result
 	}()
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
@@ -149,8 +148,7 @@ func (p *program) launch() {
 	})
 }
 
-// await waits until the program has said something, behind what was awaited
-// before.
+// await waits until the program has printed a match, after the previous match.
 func (p *program) await(pattern string) {
 	p.t.Helper()
 	expected, late := regexp.MustCompile(pattern), wait.Over(p.t)
@@ -171,8 +169,7 @@ func (p *program) await(pattern string) {
 	}
 }
 
-// exit waits for the program's end and returns its exit code, or the negative
-// number of a signal.
+// exit waits for the program's end and returns its exit code, or the negative number of a signal.
 func (p *program) exit() int {
 	p.t.Helper()
 	wait.Receive(p.t, p.ended, "vmrunner does not end")
@@ -188,21 +185,21 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
-// ends has a runner shut its guest down.
+// ends makes a runner shut its guest down.
 func (p *program) ends() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
 	require.Zero(p.t, p.exit(), "the guest obeys the power button")
 }
 
-// stops ends a runner and its VM, of which nothing is left in the folder.
+// stops ends a runner and its VM, and requires that the folder has no leftovers.
 func (p *program) stops(dir string) {
 	p.t.Helper()
 	p.ends()
 	invariants.NothingLeft(p.t, dir)
 }
 
-// dial connects with the runner of a folder.
+// dial connects to the runner of a folder.
 func dial(t *testing.T, dir string) *control.Client {
 	t.Helper()
 	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
@@ -233,7 +230,7 @@ func obedient(t *testing.T, counts bool) []string {
 	}
 }
 
-// Without a terminal, the guest's report ends it; the report must come.
+// Without a terminal, the guest's report must arrive and end the program.
 func TestPowerOffOn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, true)...)

@@ -16,8 +16,7 @@ import (
 	"vmop/runner/status"
 )
 
-// The list tells a QEMU that runs without a runner, a runner that is stopped, and the
-// remains of both apart.
+// The list distinguishes a QEMU without a runner, a stopped runner, and the remains of both.
 func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
 	t.Parallel()
 	dir := func() string {

@@ -32,7 +32,7 @@ func reclaims(t *testing.T, dir string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// released writes the note of a guest that was released to a target that is gone.
+// released writes the record of a guest that was released to a lost target.
 func released(t *testing.T, dir string, r migrate.Record) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +43,7 @@ func released(t *testing.T, dir string, r migrate.Record) {
 	require.NoError(t, handover.Note{Record: r, Keys: source}.Write(filepath.Join(dir, "data")))
 }
 
-// A guest whose target is gone for good stays paused until a user says so. Then its VM can be started anew.
+// A guest with a permanently lost target stays paused until a user confirms the loss. The VM can then be started again.
 func TestAGuestWhoseTargetIsGoneIsReclaimed(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", counterSection(t)...)
@@ -79,7 +79,7 @@ func runsAnew(t *testing.T, dir string) {
 	p.stops(dir)
 }
 
-// The same where nothing runs any more, of both sides.
+// The same works when neither side runs any more.
 func TestAVMWhoseGuestIsLostIsReclaimed(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that has answered the runner properly redirects QEMU. QEMU reaches no address of a cloud's metadata,
-// and in a pod no loopback address. It does follow a redirect to another server.
+// A server that answers the runner correctly redirects QEMU. QEMU does not reach a cloud's metadata address or, in a
+// pod, a loopback address. It follows a redirect to another server.
 func TestAServerOfACDLeadsQEMUToNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

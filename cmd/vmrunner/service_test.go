@@ -11,16 +11,16 @@ import (
 	"vmop/test/tier"
 )
 
-// A manager is a systemd whose /run, /etc/opt, /var/lib, /var/cache and /usr/local/bin are the test's own. The rest is
-// this machine's.
+// manager is a systemd with the test's own /run, /etc/opt, /var/lib, /var/cache and /usr/local/bin. All other folders
+// are this machine's.
 type manager struct {
 	*systemd.Manager
 
 	t *testing.T
 }
 
-// birth makes it, in a folder that has bin, etc, lib and cache. Mounts of other tests go: systemd can't start a service
-// while one of them vanishes.
+// birth is the script that creates it, in a folder with bin, etc, lib and cache. It unmounts the mounts of other tests,
+// because systemd can't start a service while one of them disappears.
 const birth = `set -e
 mount --make-rprivate /
 awk '$2 ~ "^/tmp/" { print $2 }' /proc/self/mounts | sort -r | xargs --no-run-if-empty umount --lazy || true
@@ -40,7 +40,7 @@ export container=test SYSTEMD_UNIT_PATH=/run/systemd/system
 exec /lib/systemd/systemd --system --unit=basic.target --log-target=console --show-status=no
 `
 
-// newManager starts a systemd with the unit of vmrunner, and vmrunner.
+// newManager starts a systemd with vmrunner and its unit.
 func newManager(t *testing.T) *manager {
 	t.Helper()
 	return &manager{systemd.New(t, birth, func(m *systemd.Manager) {
@@ -57,7 +57,7 @@ func newManager(t *testing.T) *manager {
 	}), t}
 }
 
-// of returns the manager for a part of the test.
+// of returns the manager for a subtest.
 func (m *manager) of(t *testing.T) *manager { return &manager{m.Of(t), t} }
 
 // configure writes the configuration of a VM.
@@ -70,14 +70,14 @@ func (m *manager) configure(name string, section ...string) {
 	m.Write("etc/vmrunner/"+name+"/config.yaml", text)
 }
 
-// The unit, by a real systemd: what its comments promise.
+// The unit works in a real systemd as its comments describe.
 func TestUnit(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	m := newManager(t)
 	m.Run("ip", "link", "add", "br0", "type", "bridge")
 	m.Run("ip", "link", "set", "br0", "up")
-	m.Run("systemd-analyze", "verify", "--man=no", "vmrunner@test.service") // it has no words for what is good
+	m.Run("systemd-analyze", "verify", "--man=no", "vmrunner@test.service") // it prints nothing for a valid unit
 	t.Run("life", func(t *testing.T) { t.Parallel(); m.of(t).life() })
 	t.Run("patience", func(t *testing.T) { t.Parallel(); m.of(t).patience() })
 	t.Run("early stop", func(t *testing.T) { t.Parallel(); m.of(t).earlyStop() })
@@ -88,8 +88,8 @@ func TestUnit(t *testing.T) {
 	t.Run("hung", func(t *testing.T) { t.Parallel(); m.of(t).hung() })
 }
 
-// life: started means that the guest runs; a guest with everything that needs
-// rights of the host, a tap, a TPM, a disk; stopped means that it has shut down.
+// life tests a guest with everything that needs privileges on the host: a tap, a TPM, a disk. "Started" means that the
+// guest runs, and "stopped" that it has shut down.
 func (m *manager) life() {
 	t := m.t
 	m.configure("web", "accelerator: tcg", "firmware: bios", "maximumRam: 64 MiB", "powerdownTimeout: 60",
@@ -116,8 +116,8 @@ func (m *manager) life() {
 	require.Empty(t, m.Run("find", "/run/vmrunner/web", "-mindepth", "1"))
 }
 
-// patience: a guest that doesn't obey gets all of its powerdownTimeout, however
-// short the manager's own is. That is long enough for the runner's first word on a busy computer.
+// patience tests that a guest that doesn't shut down has its complete powerdownTimeout, even if the manager's time-out
+// is shorter. The latter is long enough for the runner's first message on a busy computer.
 func (m *manager) patience() {
 	m.dropIn("slow", "[Service]\nTimeoutStopSec=25s\n")
 	m.configure("slow", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 30")
@@ -126,9 +126,9 @@ func (m *manager) patience() {
 	require.Equal(m.t, "inactive", m.Property("vmrunner@slow", "ActiveState"), "not failed for a time-out")
 }
 
-// earlyStop: that the guest has never run is no failure.
+// earlyStop tests that stopping before the guest has run is not a failure.
 func (m *manager) earlyStop() {
-	m.Run("mkfifo", "/run/kernel") // it is never written
+	m.Run("mkfifo", "/run/kernel") // nothing is written to it
 	m.configure("early", "accelerator: tcg", "firmware: bios", "network: []", "kernel: {image: /run/kernel}")
 	m.Run("systemctl", "start", "--no-block", "vmrunner@early")
 	m.Eventually(func() bool { return m.Property("vmrunner@early", "StatusText") == "Starting" }, "it doesn't begin")
@@ -137,8 +137,7 @@ func (m *manager) earlyStop() {
 	require.Equal(m.t, "inactive", m.Property("vmrunner@early", "ActiveState"), "not failed")
 }
 
-// faults: what doesn't get better isn't tried again, and the journal has the
-// reason.
+// faults tests that permanent errors are not retried, and that the journal contains the reason.
 func (m *manager) faults() {
 	m.configure("wrong", "maximumRm: 1 GiB")
 	for _, name := range []string{"wrong", "missing"} {
@@ -149,7 +148,7 @@ func (m *manager) faults() {
 	}
 }
 
-// named: the verbs start, restart and stop use the service.
+// named tests that the verbs start, restart and stop use the service.
 func (m *manager) named() {
 	m.Write("etc/vmrunner/mine.yaml",
 		"/Runner: {vm: {name: mine, accelerator: tcg, firmware: bios, network: [], powerdownTimeout: 0}}")
@@ -165,7 +164,7 @@ func (m *manager) named() {
 	require.Error(m.t, m.Try("vmrunner", "start", "mine"))
 }
 
-// root: as docs/tasks/systemd.md shows, for a VM whose files other users may not read.
+// root tests the setup of docs/tasks/systemd.md for a VM with files that other users may not read.
 func (m *manager) root() {
 	m.dropIn("old", "[Service]\nDynamicUser=no\nUser=root\nCapabilityBoundingSet=CAP_SYS_ADMIN CAP_DAC_OVERRIDE\n")
 	m.configure("old", "accelerator: tcg", "firmware: bios", "network: [{type: user}]", "powerdownTimeout: 0")
@@ -176,7 +175,7 @@ func (m *manager) root() {
 	require.Equal(m.t, "inactive", m.Property("vmrunner@old", "ActiveState"), "not failed")
 }
 
-// crash: QEMU lives on when its runner is killed.
+// crash tests that QEMU survives the death of its runner.
 func (m *manager) crash() {
 	m.configure("hit", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
 	m.Run("systemctl", "start", "vmrunner@hit")
@@ -190,8 +189,8 @@ func (m *manager) crash() {
 	require.Empty(m.t, m.Programs("vmrunner@hit"))
 }
 
-// hung: root ends a VM whose runner hangs, and systemd doesn't start it again. A systemd that can't be asked keeps
-// nobody from ending the VM.
+// hung tests that root can end a VM with a hanging runner, and that systemd doesn't restart it. The VM can be ended
+// even if systemd doesn't answer.
 func (m *manager) hung() {
 	m.configure("stuck", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
 	m.Run("systemctl", "start", "vmrunner@stuck")

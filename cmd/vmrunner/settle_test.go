@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settledWith makes the test settle down in a process of its own: what it changes
-// belongs to the whole process.
+// settledWith makes the test binary settle down in a separate process, because the changes affect the whole process.
 const settledWith = "VMRUNNER_TEST_SETTLED"
 
-// A runner that has started takes one processor and an eager collector, unless
-// the environment says otherwise.
+// A runner that has started uses one processor and collects garbage more often, unless the environment sets other
+// values.
 func TestSettlingDown(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(settledWith) != "" {

@@ -32,14 +32,14 @@ Anonymous:             0 kB
 	require.Empty(t, unchangedSpans([]byte("x\n"), "/bin/vmrunner"))
 }
 
-// The program continues, with less memory.
+// The program continues with less memory.
 func TestMemoryIsGivenBack(t *testing.T) {
 	before := rssFile(t)
 	require.NoError(t, shedPages())
 	require.Less(t, rssFile(t), before)
 }
 
-// rssFile returns how many kB of files this process has in memory.
+// rssFile returns the resident file pages of this process in kB.
 func rssFile(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// When stop --wait returns, nothing of the VM is there any more: here a helper
-// takes its time after QEMU has ended. Until then ps shows the VM, wherever its
-// runtime directory is.
+// When stop --wait returns, the VM has ended completely, including a helper that ends after QEMU. Until then ps shows
+// the VM, independent of its runtime directory.
 func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 900",
@@ -23,7 +22,7 @@ func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	run := filepath.Join(dir, "run")
 	require.Contains(t, listed(t), entry{Name: "test", RuntimeDir: run})
 
-	// A guest that takes longer than one wants to wait, or a runner that does.
+	// The guest or the runner takes longer than the time limit.
 	out, err := exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--timeout",
 		"2s").CombinedOutput()
 	require.Error(t, err)
@@ -42,7 +41,7 @@ func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	require.Zero(t, p.exit())
 }
 
-// listed returns what ps shows, without the status.
+// listed returns the output of ps without the status.
 func listed(t *testing.T) []entry {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "vmrunner", "ps", "-o", "json").Output()

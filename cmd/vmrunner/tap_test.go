@@ -18,20 +18,20 @@ import (
 	"vmop/test/wait"
 )
 
-// bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH
-// server and QEMU's agent.
+// bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH server and QEMU's
+// agent.
 type bridged struct {
 	t       *testing.T
 	dir     string
 	env     []string
-	program string // vmrunner
+	program string // path of vmrunner
 	console *serial
 }
 
-// newBridged starts one with an address, and waits for it.
+// newBridged starts a guest with an address, and waits for it.
 func newBridged(t *testing.T, address string) *bridged {
 	t.Helper()
-	runtime.LockOSThread() // and never unlocked: the thread and its namespace end with the goroutine
+	runtime.LockOSThread() // never unlocked: the thread and its namespace end with the goroutine
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET), "make a network namespace (this test needs root)")
 	b := &bridged{t: t, program: filepath.Join(build(t), "vmrunner")}
 	for _, words := range []string{
@@ -60,7 +60,7 @@ func newBridged(t *testing.T, address string) *bridged {
 	return b
 }
 
-// answersAt waits until the runner says that the guest answers at an address.
+// answersAt waits until the runner reports that the guest answers at an address.
 func (b *bridged) answersAt(address string) {
 	b.t.Helper()
 	wait.Until(b.t, func() bool {
@@ -69,7 +69,7 @@ func (b *bridged) answersAt(address string) {
 	})
 }
 
-// types runs vmrunner, and returns what it says. The namespace is that of the goroutine.
+// types runs vmrunner in the goroutine's namespace, and returns its output.
 func (b *bridged) types(input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(b.t.Context(), b.program, args...)
 	cmd.Env, cmd.Stdin = b.env, strings.NewReader(input)
@@ -77,8 +77,8 @@ func (b *bridged) types(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A guest on a bridge is reached at the address that its agent reports: by vmrunner's forwarded
-// ports, by ssh, and by scp both ways.
+// A guest on a bridge is reachable at the address that its agent reports: with vmrunner's forwarded ports, with ssh,
+// and with scp in both directions.
 func TestAGuestOnABridgeIsReached(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -95,7 +95,7 @@ func TestAGuestOnABridgeIsReached(t *testing.T) {
 	require.Equal(t, "42\n", lastLine(must("", "ssh", "root@test", "echo $((40+2))")))
 
 	here, there, back := filepath.Join(b.dir, "here"), "root@test:/tmp/there", filepath.Join(b.dir, "back")
-	content := strings.Repeat("0123456789\x00\xff", 20_000) // more than a packet
+	content := strings.Repeat("0123456789\x00\xff", 20_000) // larger than a packet
 	require.NoError(t, os.MkdirAll(filepath.Join(here, "below"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(here, "below", "file"), []byte(content), 0o600))
 	must("", "cp", "-r", here, there)
@@ -107,7 +107,7 @@ func TestAGuestOnABridgeIsReached(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "/nowhere")
 
-	// Whatever else a guest claims is shown, and not believed.
+	// Other addresses that a guest claims are shown, but not used.
 	b.console.does("ip address delete 192.168.7.7/24 dev eth0 && ip address add 192.168.7.1/24 dev eth0")
 	b.answersAt("192.168.7.1")
 	listener, err := net.Listen("tcp", "192.168.7.1:0")
@@ -119,7 +119,7 @@ func TestAGuestOnABridgeIsReached(t *testing.T) {
 	require.Contains(t, out, "192.168.7.1 is not at the guest's card, though the guest says so")
 }
 
-// lastLine of a program's output; ssh says before that it has not known the guest.
+// lastLine returns the last line of a program's output. Before it, ssh prints that it did not know the guest.
 func lastLine(text string) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	return lines[len(lines)-1] + "\n"

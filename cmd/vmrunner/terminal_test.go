@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPTY is a pseudo-terminal: what a program reads and writes on user, the
-// test types and sees on keys.
+// openPTY returns a pseudo-terminal. A program reads and writes on user, and the test types and reads on keys.
 func openPTY(t *testing.T) (keys, user *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -32,7 +31,7 @@ func openPTY(t *testing.T) (keys, user *os.File) {
 	return keys, user
 }
 
-// see reads the screen until a text is there.
+// see reads the screen until a text appears.
 func see(t *testing.T, keys *os.File, text string) {
 	t.Helper()
 	seen := make(chan string, 1)
@@ -56,8 +55,7 @@ func see(t *testing.T, keys *os.File, text string) {
 	}
 }
 
-// The console on a real terminal: Ctrl-C goes to the guest, ^] leaves, and the
-// terminal is as it was.
+// On a real terminal, Ctrl-C goes to the guest, ^] leaves the console, and the terminal's settings are restored.
 func TestConsoleVerbOnATerminal(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "v")

@@ -28,16 +28,15 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// TestVerbs runs the scripts below testdata/verbs with the real program against
-// control servers whose VMs the test plays.
+// TestVerbs runs the scripts below testdata/verbs with the real program and control servers of simulated VMs.
 //
-//	vm NAME [DIR]     begins a VM, in DIR or where runners keep their VMs
-//	tell NAME WHAT    something happens to it: paused, pending, reset, silent, dead
-//	greeting PATH X   connects to a unix socket, whose first line must be X
+//	vm NAME [DIR]     starts a VM, in DIR or where runners keep their VMs
+//	tell NAME WHAT    changes it: paused, pending, reset, silent, dead
+//	greeting PATH X   connects to a Unix socket that must send X as its first line
 func TestVerbs(t *testing.T) {
 	t.Parallel()
 	bin := alone(t, build(t))
-	root, err := os.MkdirTemp("", "v") // short, for the paths of sockets
+	root, err := os.MkdirTemp("", "v") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(root)) })
 	testscript.Run(t, testscript.Params{
@@ -73,7 +72,7 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-// firstLine connects to a socket as soon as it is there.
+// firstLine connects to a socket as soon as it exists.
 func firstLine(t *testing.T, path string) (string, error) {
 	var conn net.Conn
 	wait.Until(t, func() (ok bool) {
@@ -86,8 +85,8 @@ func firstLine(t *testing.T, path string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// alone returns a folder with a vmrunner that does not see the user's own VMs:
-// it has a /run and a folder below /tmp of its own. It needs root.
+// alone returns a folder with a vmrunner that does not see the user's own VMs, because it has its own /run and its own
+// folder below /tmp. It needs root.
 func alone(t *testing.T, bin string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -98,15 +97,15 @@ folder=/tmp/$(id -un)
 [ ! -d "$folder" ] || mount -t tmpfs none "$folder"
 exec "$0" "$@"' ` + filepath.Join(bin, "vmrunner") + ` "$@"
 `
-	// A process that another test forks meanwhile would have the script open for
-	// writing, and such a file can't be executed.
+	// A process that another test forks at the same time would inherit the script open for writing, and such a file
+	// can't be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "vmrunner"), []byte(script), 0o755))
 	return dir
 }
 
-// build makes the program, once for all scripts.
+// build builds the program once for all scripts.
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -114,7 +113,7 @@ func build(t *testing.T) (dir string) {
 	return dir
 }
 
-// playedVM is a VM that exists only for its control socket.
+// playedVM is a VM that consists only of its control socket.
 type playedVM struct {
 	dir     string
 	server  *control.Server
@@ -122,7 +121,7 @@ type playedVM struct {
 	plan    plan.Plan
 	guest   net.Conn
 	screen  net.Listener
-	handed  *os.File // by add-fd
+	handed  *os.File // through add-fd
 	ctx     context.Context
 }
 
@@ -170,7 +169,7 @@ func (vm *playedVM) end() {
 	_ = os.RemoveAll(vm.dir)
 }
 
-// talk is the guest at its serial port: it greets, answers, and goes at "bye".
+// talk is the guest at its serial port: it greets, answers, and ends at "bye".
 func (vm *playedVM) talk() {
 	fmt.Fprint(vm.guest, "web login: ")
 	in := bufio.NewReader(vm.guest)
@@ -200,12 +199,12 @@ func (vm *playedVM) show() {
 	}
 }
 
-// tell makes something happen.
+// tell simulates an event.
 func (vm *playedVM) tell(what string) error {
 	switch what {
 	case "paused":
 		return vm.tracker.Update(status.RunState("paused"))
-	case "silent": // its QEMU
+	case "silent": // its QEMU hangs
 		return vm.tracker.Update(status.Unresponsive(true))
 	case "pending":
 		return vm.tracker.Update(

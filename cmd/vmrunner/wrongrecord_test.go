@@ -15,8 +15,7 @@ import (
 	"vmop/test/invariants"
 )
 
-// Whoever removes the files that are locked gets neither a second runner nor a second
-// QEMU.
+// Removing the lock files allows neither a second runner nor a second QEMU.
 func TestRemovedLocksLetNoSecondMachineIn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
@@ -32,14 +31,14 @@ func TestRemovedLocksLetNoSecondMachineIn(t *testing.T) {
 	require.Equal(t, 3, second.exit())
 	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: ")
 
-	remove() // what the second made
+	remove() // files of the second runner
 	first.kill()
 	third := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	third.stops(dir)
 }
 
-// spoilt returns a text that stands for the record of a running machine, and is wrong.
+// spoilt returns a text with an invalid version of the record of a running machine.
 func spoilt(t *testing.T, how, text string) string {
 	t.Helper()
 	changed := func(change func(fields map[string]any)) string {
@@ -66,8 +65,8 @@ func spoilt(t *testing.T, how, text string) string {
 	return ""
 }
 
-// A guest that runs is not ended because the record of its machine is wrong: QEMU is found
-// by the lock, and the record is made again.
+// A running guest is not ended because the record of its machine is invalid: QEMU is found through the lock, and the
+// record is created again.
 func TestAWrongRecordIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{
@@ -98,7 +97,7 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 			require.Error(t, err)
 			require.Contains(t, string(said), fmt.Sprintf("the VM is running (QEMU is process %d)", qemu))
 			second := newProgram(t, dir, nil)
-			if strings.HasSuffix(how, "network") { // where names of sockets are others
+			if strings.HasSuffix(how, "network") { // the names of sockets differ
 				second.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 			}
 			second.launch()
@@ -109,7 +108,7 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 			require.Equal(t, strings.TrimSpace(string(uuid)), known(t, dir).UUID)
 			second.kill()
 
-			third := start(t, dir, nil) // by the new record
+			third := start(t, dir, nil) // with the new record
 			third.await(`INF adopted`)
 			require.NotContains(t, third.out.String(), "WRN")
 			third.stops(dir)
@@ -117,8 +116,8 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 	}
 }
 
-// Where the record can't be made again, because the configuration is another now, the
-// guest keeps running, and the error says what to do.
+// If the record can't be created again because the configuration has changed, the guest keeps running, and the error
+// suggests what to do.
 func TestAGuestThatCannotBeAdoptedKeepsRunning(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0", "options: {arguments: [['-smbios', 'type=1,serial=old']]}")
@@ -131,7 +130,7 @@ func TestAGuestThatCannotBeAdoptedKeepsRunning(t *testing.T) {
 		`adopted: .*machine.json.*its configuration is not the one that it was started with`, second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
-	rewrite(t, dir, "serial=new", "serial=old") // as the error says
+	rewrite(t, dir, "serial=new", "serial=old") // as the error suggests
 	third := adopted(t, dir)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	third.stops(dir)

@@ -26,7 +26,7 @@ import (
 	"vmop/test/wait"
 )
 
-// kubelet does with plugins what Kubernetes' does.
+// kubelet treats plugins as Kubernetes' kubelet does.
 type kubelet struct {
 	plugin.UnimplementedRegistrationServer
 	t      *testing.T
@@ -34,11 +34,11 @@ type kubelet struct {
 	server *grpc.Server
 	ctx    context.Context
 	end    context.CancelFunc
-	// lists has "RESOURCE: SLOTS HEALTH", one for each that was sent.
+	// lists receives "RESOURCE: SLOTS HEALTH" for each list that a plugin sends.
 	lists chan string
-	// refuse, if there is one, says what becomes of a registration before it is accepted.
+	// refuse returns the error for a registration, if set.
 	refuse func(*plugin.RegisterRequest) error
-	// mute does not ask for the list.
+	// mute disables the request for the list.
 	mute bool
 }
 
@@ -63,7 +63,7 @@ func start(t *testing.T, folder string, change ...func(*kubelet)) *kubelet {
 	return k
 }
 
-// stop ends it, with its connections.
+// stop ends the kubelet and its connections.
 func (k *kubelet) stop() {
 	k.end()
 	k.server.Stop()
@@ -74,7 +74,7 @@ func (k *kubelet) client(endpoint string) plugin.DevicePluginClient {
 	conn, err := grpc.NewClient("unix:"+filepath.Join(k.folder, endpoint),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		panic(err) // only a wrong address is an error
+		panic(err) // the only possible error is an invalid address
 	}
 	context.AfterFunc(k.ctx, func() { _ = conn.Close() })
 	return plugin.NewDevicePluginClient(conn)
@@ -118,7 +118,7 @@ func (k *kubelet) says(want string) {
 	}
 }
 
-// node is a place with devices.
+// node is a folder with devices.
 type node struct {
 	t           *testing.T
 	folder, sys string
@@ -126,19 +126,19 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "dp") // a socket's path is short
+	folder, err := os.MkdirTemp("", "dp") // short, because socket paths are limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	return &node{t: t, folder: folder, sys: t.TempDir()}
 }
 
-// has makes a device of a class known to sysfs.
+// has adds a device of a class to the fake sysfs.
 func (n *node) has(class, name string, major, minor int) {
 	n.t.Helper()
 	dir := filepath.Join(n.sys, "class", class, filepath.Base(name))
 	require.NoError(n.t, os.MkdirAll(dir, 0o700))
 	text := fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=%s\n", major, minor, name)
-	made := filepath.Join(dir, "made") // a reader sees all of it, as in sysfs
+	made := filepath.Join(dir, "made") // readers see the complete file, as in sysfs
 	require.NoError(n.t, os.WriteFile(made, []byte(text), 0o600))
 	require.NoError(n.t, os.Rename(made, filepath.Join(dir, "uevent")))
 }
@@ -149,7 +149,7 @@ func (n *node) lost(class, name string) {
 	require.NoError(n.t, os.Remove(filepath.Join(n.sys, "class", class, name, "uevent")))
 }
 
-// runs runs a plugin, fast, until the test ends or end is called.
+// runs runs a plugin with short intervals, until the test ends or end is called.
 func (n *node) runs(devices ...Device) (p *Plugin, end func()) {
 	n.t.Helper()
 	p, err := New(Options{Devices: devices, Slots: 3, Folder: n.folder, Sys: n.sys, Log: slog.New(slog.DiscardHandler)})
@@ -172,7 +172,7 @@ func (n *node) runs(devices ...Device) (p *Plugin, end func()) {
 	return p, end
 }
 
-// mode returns what a pod gets of a device.
+// mode returns the mode and numbers of a device for a pod.
 func (n *node) mode(path string) (mode uint32, major, minor uint32) {
 	n.t.Helper()
 	var is unix.Stat_t
@@ -182,14 +182,14 @@ func (n *node) mode(path string) (mode uint32, major, minor uint32) {
 
 func kvm() Device { return Device{Resource: "vmop/kvm", Path: "/dev/kvm"} }
 
-// answer returns what /readyz says.
+// answer returns the response of /readyz.
 func answer(p http.Handler) string {
 	r := httptest.NewRecorder()
 	p.ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
 	return fmt.Sprint(r.Code, " ", strings.TrimSpace(r.Body.String()))
 }
 
-// A pod gets the device with its numbers, for every user, by a way that is closed to users of the node.
+// A pod receives the device with its numbers, for every user, through a folder that users of the node can't access.
 func TestAPodGetsTheDevice(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -216,7 +216,7 @@ func TestAPodGetsTheDevice(t *testing.T) {
 	}
 }
 
-// A device comes and goes, and has another number when it comes again.
+// A device disappears, and returns with another number.
 func TestADeviceComesAndGoes(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -248,7 +248,7 @@ func TestADeviceComesAndGoes(t *testing.T) {
 	require.EqualValues(t, 55, minor)
 }
 
-// A device that can't be used is none, until it can.
+// An unusable device is not offered until it becomes usable.
 func TestAnUnusableDeviceIsNone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -277,7 +277,7 @@ func TestAnUnusableDeviceIsNone(t *testing.T) {
 	k.says("vmop/kvm: 3 Healthy")
 }
 
-// Whoever of kubelet and plugin comes first, the one gets to know the other, again and again.
+// Kubelet and plugin find each other in any order, and after every restart.
 func TestTheKubeletIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -295,7 +295,7 @@ func TestTheKubeletIsStartedAgain(t *testing.T) {
 	}
 }
 
-// One that refuses is asked again; one that has registered a device and does not ask for the list, too.
+// The plugin retries after the kubelet refuses a registration, and after it accepts one without asking for the list.
 func TestAKubeletThatRefuses(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -332,7 +332,7 @@ func TestAKubeletThatForgets(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// A registration that hangs keeps no other device waiting, and does not outlive the plugin.
+// A registration that hangs delays no other device, and ends with the plugin.
 func TestAKubeletThatHangs(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -354,7 +354,7 @@ func TestAKubeletThatHangs(t *testing.T) {
 	end()
 }
 
-// A plugin that ends leaves no socket. One that was killed does, which keeps the next one from nothing.
+// A plugin that ends removes its socket. The socket of a killed plugin does not affect the next plugin.
 func TestThePluginIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -378,7 +378,7 @@ func TestThePluginIsStartedAgain(t *testing.T) {
 	k.says("vmop/kvm has ended")
 }
 
-// A device is what its class in sysfs says.
+// The device's class in sysfs determines its properties.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -398,14 +398,14 @@ func TestFind(t *testing.T) {
 	require.Equal(t, unix.Mkdev(1, 3), number)
 }
 
-// What is in the way of a node is replaced.
+// An obsolete device node is replaced.
 func TestMakeNode(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	path := filepath.Join(n.folder, "null")
 	for _, before := range []func() error{
 		func() error { return nil },
-		func() error { return nil }, // as it was made
+		func() error { return nil }, // as created
 		func() error { return os.Chmod(path, 0o600) },
 		func() error { return errors.Join(os.Remove(path), os.WriteFile(path, []byte("text"), 0o666)) },
 		func() error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
