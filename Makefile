@@ -1,5 +1,5 @@
-# vmop: virtual machines from Starlark types, stand-alone and in Kubernetes.
-# "make help" lists the targets with the texts after two hashes, "make long" those after three.
+# vmop: virtual machines from Starlark types, stand-alone and in Kubernetes. "make help" lists the targets with texts
+# after two hashes, "make long" the targets with texts after three.
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PROGRAMS := $(notdir $(wildcard cmd/*))
@@ -14,25 +14,24 @@ UNITDIR  ?= /etc/systemd/system
 BIN      ?= bin
 MAN      ?= build/man
 
-# Without a terminal, the machine is powered off when the guest has reported.
+# Without a terminal, the machine is powered off after the guest's report.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-# Packages with nothing for make test: what they take to compile and link is left to make test-all, too.
+# Packages without tests for make test. make test-all compiles and links them.
 DEEP = $(addprefix ./,deploy/chart deploy/images deploy/packages deploy/sbom docs/site/write test/bench test/fuzz test/mutants \
 	test/cluster test/scale test/soak test/spice test/web)
 
-# The packages in which goroutines share memory; see docs/decisions/0162-race-detector.md. Under the race detector they run
-# without a few tests: a flood of events that the detector makes too slow, and processes whose limited memory is less than
-# the detector maps.
+# Packages in which goroutines share memory; see docs/decisions/0162-race-detector.md. A few tests don't run under the
+# race detector: it makes a flood of events too slow, and it maps more memory than some processes may use.
 RACE   = ./internal/filewatch ./internal/childprocess ./qmp/... ./runner/... ./manager/...
 NORACE = ^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)
 
-# Everything is compiled with the same flags: programs, images and tests share what the go command has compiled, in every
-# clone. Tables for debuggers would take a sixth of the compilers' time. Only the race detector needs C.
+# All builds use the same flags, so that programs, images and tests share the go command's cache, in every clone. Debug
+# information would take a sixth of the compile time. Only the race detector needs C.
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags=-s
 
-# Compilers take a quarter less time with it. It is not for what they build: tests of memory need the default.
+# This saves a quarter of the compile time. It is for compilers only: tests of memory need the default.
 COMPILE = GOGC=400
 
 .PHONY: help build sbom man install run test test-all test-programs long race check bench bench-web bench-migration bench-scale pictures fuzz faults mutants soak \
@@ -48,7 +47,7 @@ build: ## Build the programs into BIN=bin.
 sbom: build # List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
 
-# Those of vmtype are those of vmrunner vmtype.
+# The man pages of vmtype are those of vmrunner vmtype.
 man: # Write man pages into MAN=build/man.
 	@mkdir -p $(MAN)
 	@for program in $(filter-out vmtype,$(PROGRAMS)); do \
@@ -70,7 +69,7 @@ install: build man ## Install programs, man pages, completion and the systemd un
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
 	done
 
-# Of a commit without a tag the package's version has the time of the commit, so that a later one is newer.
+# For a commit without a tag, the package version contains the commit's time, so that later packages are newer.
 PACKAGE_VERSION ?= $(shell echo "$(VERSION)" | grep -qE '^v?[0-9]+\.[0-9]' && echo "$(VERSION)" | sed 's/^v//; s/-/+/g' || \
 	git log -1 --format=0~%cd.%h --date=format:%Y%m%d%H%M 2>/dev/null || echo 0~unknown)
 PACKAGES ?= build/packages
@@ -106,24 +105,24 @@ run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C pow
 	@bin/vmmanager local --log-level error & trap "kill $$!" EXIT; \
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
-gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
+gui: packages-run build guest ## Show three VMs in a browser, to start them and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-test: packages-test test-programs ## Prove every promise of the documents once, on real QEMU and Kubernetes: 10 minutes on 2 CPUs, 25 the first time.
+test: packages-test test-programs ## Test every promise of the documents once, with real QEMU and Kubernetes: 10 minutes on 2 CPUs, 25 the first time.
 	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) \
-		$$(go list ./test/e2e ./manager/vm/controller ./... | grep -vxFf build/test/deep) # those that wait most begin
+		$$(go list ./test/e2e ./manager/vm/controller ./... | grep -vxFf build/test/deep) # longest waits first
 
-# SHARD=2/4 is the second of four parts, which take about the same time.
-test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a fourth of them.
+# SHARD=2/4 selects the second of four parts, which take about the same time.
+test-all: packages-test-all test-programs ## Run all tests; with SHARD=i/4 a quarter of them.
 	@exec build/test/report $(SHARD:%=-shard=%) -vet=off -timeout=$(TIMEOUT) ./...
 
-# What only many rounds, hours or other programs find.
+# Tests and measurements that need many rounds, hours or other programs.
 LONG := $(shell sed -n 's/^\([a-z0-9-]*\):.*### .*/\1/p' Makefile)
-long: $(filter $(LONG),$(RUN)) ## Run RUN=soak, kills or another long test or measurement; without RUN they are listed.
+long: $(filter $(LONG),$(RUN)) ## Run a long test or measurement, such as RUN=soak or kills; list them without RUN.
 	@$(if $(filter $(LONG),$(RUN)),true,echo "cannot choose what to run: set RUN to one of these:"; \
 		sed -n 's/^\([a-z0-9-]*\):.*### \(.*\)/  \1 \2/p' Makefile | while read name text; do printf '  %-16s %s\n' $$name "$$text"; done; exit 1)
 
-# What several packages of tests need is built once, before they run.
+# Programs that several test packages need are built once, before the tests run.
 test test-all race: export VMOP_PROGRAMS = $(CURDIR)/build/test/bin
 test-programs: export GOGC = 400
 test-programs:
@@ -136,10 +135,10 @@ test-programs:
 	tools/scripts/web-bundles -fetch
 	go list -export -test -f '{{""}}' $$(go list ./... | grep -vxFf build/test/deep) >/dev/null # compiles the tests
 
-race: packages-race test-programs ### Run the tests of make test in packages with goroutines that share memory under the race detector.
+race: packages-race test-programs ### Run the tests of make test with the race detector, in packages with goroutines that share memory.
 	@CGO_ENABLED=1 exec build/test/report -race -short -vet=off -timeout=$(TIMEOUT) -skip='$(NORACE)' $$(go list $(RACE))
 
-test-newer-qemu: packages-test-all ### Run the tests of runners with the QEMU of Debian's backports, and beside the older; as root.
+test-newer-qemu: packages-test-all ### Run the runner tests with the QEMU of Debian's backports, and some with both versions; as root.
 	tools/scripts/newer-qemu go test -tags newerqemu -timeout 20m ./runner ./runner/migrate/handover ./runner/machine/reconcile ./diskimage/nbd ./cmd/vmrunner
 
 check: ## Check formatting, vet, lint, style, and that generated files are current.
@@ -153,18 +152,18 @@ check: ## Check formatting, vet, lint, style, and that generated files are curre
 	go test .
 	go test -run '^TestGeneratedFilesAreCurrent$$' ./api/v1
 
-bench: packages-test-all build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
+bench: packages-test-all build ## Run the benchmarks, then compare with other tools, each as a ratio to its peer.
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
 
-bench-web: packages-test-all ### Measure the pages: a change until a browser shows it, consoles, screens.
+bench-web: packages-test-all ### Measure the pages: the time until a browser shows a change, consoles, screens.
 	go test ./manager/web ./manager/web/fleet/cluster -run '^$$' -bench . -benchtime 20x
 
-bench-migration: packages-test-all ### Move a guest with 512 MiB by runners and by hand, in turns, and compare; 3 minutes.
+bench-migration: packages-test-all ### Compare migrations of a guest with 512 MiB by runners and by hand; 3 minutes.
 	go test ./runner/migrate/handover -run '^$$' -bench Migration -benchtime $(or $(ROUNDS),15)x | grep -v level=DEBUG
 
-pictures: # Make the pictures of docs/pictures again, after a change of the pages they show.
+pictures: # Create the pictures of docs/pictures again after a change of the pages that they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update
 
 bench-scale: packages-test-all build ### Measure the manager with up to 5000 VMs on a real API server; half an hour.
@@ -174,20 +173,20 @@ bench-scale: packages-test-all build ### Measure the manager with up to 5000 VMs
 fuzz: ### Run every fuzz test for FUZZTIME=30s; with FUZZSHARE=1/4 every fourth.
 	go run ./test/fuzz -time $(FUZZTIME) $(FUZZSHARE:%=-share %)
 
-faults: packages-test-all ### Run the fault matrix: the faults that a VM survives or reports.
+faults: packages-test-all ### Run the fault matrix: the problems that a VM survives or reports.
 	VMOP_EVENTS=1000000 go run ./test/faults -timeout=$(TIMEOUT)
 
-mutants: packages-test ### Put 100 errors into the code, one at a time (SEED=1), and check that the package's tests notice; an hour.
+mutants: packages-test ### Put 100 errors into the code, one at a time (SEED=1), and check that tests notice them; an hour.
 	@mkdir -p build
 	go run ./test/mutants -seed $(or $(SEED),1) -log build/mutants-$(or $(SEED),1).txt
 
-powercut: packages-test-all ### Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
+powercut: packages-test-all ### Simulate 200 power cuts in a VM's life (SEED=n repeats a run); 3 minutes.
 	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
 
-kills: packages-test-all ### Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
+kills: packages-test-all ### Kill the runner of a VM 1000 times, at random moments (SEED=n repeats a run); 10 minutes.
 	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault02KillsAtAnyMoment$$' ./cmd/vmrunner
 
-kills-migration: packages-test-all ### Kill a runner or a QEMU of 200 migrations, at any moment (SEED=n repeats a run); 3 minutes.
+kills-migration: packages-test-all ### Kill a runner or QEMU in 200 migrations, at random moments (SEED=n repeats a run); 3 minutes.
 	VMOP_MIGRATION_KILLS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) \
 	-run '^TestMigrationsAreKilledAtAnyMoment$$' ./cmd/vmrunner
 
@@ -203,10 +202,10 @@ e2e: packages-test-all ### Run VMs on a real Kubernetes, and crash its nodes.
 generate: ## Regenerate the generated files.
 	go generate ./...
 
-alerts: ### Have the alerts and dashboards evaluated by Prometheus' promtool, which is built first.
+alerts: ### Evaluate the alerts and dashboards with Prometheus' promtool, which is built first.
 	go test -count=1 -tags promtool ./deploy/monitoring
 
-dashboards: packages-test-all ### Have a real Prometheus watch VMs in a cluster, and look at each panel of the dashboards; 20 minutes.
+dashboards: packages-test-all ### Check each panel of the dashboards with a real Prometheus and VMs in a cluster; 20 minutes.
 	go test -count=1 -tags promtool -timeout $(TIMEOUT) -run '^TestDashboards$$' ./test/e2e -args $(and $(UPDATE),-update)
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -216,7 +215,7 @@ images: ## Build the container images into build/images/, without a container en
 base-image: # Write the current digest of Debian's image into the Containerfiles; commit the change.
 	@tools/scripts/base-image
 
-install-yaml: # Write build/install.yaml, which installs a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
+install-yaml: # Write build/install.yaml for a manager in NAMESPACE=vms with the images REGISTRY/manager and runner.
 	@mkdir -p build
 	tools/scripts/install-yaml "$(REGISTRY)" "$(VERSION)" "$(NAMESPACE)" > build/install.yaml.new
 	mv build/install.yaml.new build/install.yaml

@@ -13,15 +13,14 @@ import (
 	"vmop/runner/status"
 )
 
-// allowedCPUs returns the CPUs of the host that the threads of a process with a name may
-// run on.
+// allowedCPUs returns the host CPUs on which the named threads of a process may run.
 func allowedCPUs(t *testing.T, pid int, thread string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/status"))
 	require.NoError(t, err)
 	var found []string
 	for _, name := range names {
-		text, _ := os.ReadFile(name) // one that has ended meanwhile
+		text, _ := os.ReadFile(name) // the thread may have ended
 		if !strings.HasPrefix(string(text), "Name:\t"+thread) {
 			continue
 		}
@@ -32,8 +31,8 @@ func allowedCPUs(t *testing.T, pid int, thread string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// The guest's CPUs run where the type has them run, also those that are plugged in later;
-// one for which there is none on the host keeps nothing from running.
+// The guest's CPUs, including hot-plugged CPUs, run on the host CPUs that the type assigns. A missing host CPU does not
+// prevent the start.
 func TestCPUsRunWhereTheTypeHasThemRun(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "currentCpus: 1")

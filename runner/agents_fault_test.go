@@ -14,17 +14,16 @@ import (
 	"vmop/vmstatus"
 )
 
-// A hostile guest agent is one of these after the other: each reads a line and
-// answers as the case says.
-// The port can be opened when the one before has closed it.
+// hostileAgent is a loop of hostile guest agents: each reads a line and answers as the case specifies. Each opens the
+// port after the previous agent has closed it.
 const hostileAgent = `(while ! { echo AGENT listens >/dev/console; while :; do while read -r line; do case $line in ` +
 	`*guest-sync-delimited*) SYNC;; *guest-get-osinfo*) OSINFO;; *interfaces*) NETWORK;; ` +
 	`esac; done; usleep 100000; done; } <>PORT >&0; do usleep 100000; done) 2>/dev/null & echo $! >/tmp/agent.pid`
 
-// inSync answers guest-sync-delimited as it should be.
+// inSync answers guest-sync-delimited correctly.
 const inSync = `id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$id"`
 
-// startHostileAgent replaces the agent in the guest by another.
+// startHostileAgent replaces the agent in the guest.
 func (c *console) startHostileAgent(sync, osinfo, network string) {
 	c.t.Helper()
 	c.Do("[ ! -e /tmp/agent.pid ] || { kill $(cat /tmp/agent.pid); killall head tr 2>/dev/null; true; }")
@@ -33,8 +32,7 @@ func (c *console) startHostileAgent(sync, osinfo, network string) {
 	c.Await(`^AGENT listens`)
 }
 
-// Row 14: whatever a guest agent says, the VM is booted only when it has
-// answered, and what is shown can be.
+// Row 14: with a hostile guest agent, the VM counts as booted only after a valid answer, and all shown texts are safe.
 func TestFault14GuestAgentsThatLie(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -63,8 +61,8 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	c.startHostileAgent(inSync, `printf '{"return": {}, "id": 7}\n{"return": 7}\n'`, ":")
 	unanswered("read the reply")
 
-	// 100 MB, an answer that is too late, that to another question, and then its own,
-	// full of control characters.
+	// The agent sends 100 MB, a late answer, the answer to another question, and finally its own, full of control
+	// characters.
 	c.startHostileAgent("head -c 100000000 /dev/zero; printf '\\377{\"return\": 1}\\n'; "+inSync,
 		`printf '{"return": {"pretty-name": "false"}, "id": 7}\n{"return": {"pretty-name": "\\u001b[31m\033]0;\376'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
 		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
@@ -77,7 +75,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	require.Equal(t, []status.Interface{{Name: "eth 0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
 	require.Negative(t, strings.IndexFunc(v.log.find("booted")[0]["system"].(string), unicode.IsControl))
 
-	// It is asked to shut down, and doesn't: the power button is left.
+	// The agent is asked to shut down, and doesn't: the runner presses the power button.
 	c.startHostileAgent(":", "echo '"+quiet+"'", ":")
 	outcome, err := v.stop()
 	require.NoError(t, err)
@@ -87,8 +85,8 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	v.nothingLeft()
 }
 
-// Row 15: a log-in agent that never stops talking is read slowly; no
-// user is logged in who was not asked for, and the rest of the VM is not affected.
+// Row 15: a log-in agent that sends without end is read slowly. It can't log in a user who was not requested, and the
+// rest of the VM is not affected.
 func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -102,7 +100,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	leave()
 	floods := 0
 	for _, flood := range []string{"201 root", "201 root\n220 hi\n", "502 \\033[2J\n220 hi\n150\n", "x"} {
-		// The port is open when the command has been done.
+		// The port is open when the command has ended.
 		c.Do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) +
 			"')\" >&3 2>/dev/null & echo $! >/tmp/flood.pid; exec 3>&-")
 		for range 100 {

@@ -20,13 +20,13 @@ func (v *vm) holds(which vmstatus.ConditionType, want string) status.Status {
 	})
 }
 
-// portOf is shell: the device of the port whose name ends so.
+// portOf returns a shell expression for the device of the port with this name's end.
 func portOf(name string) string {
 	return "$(grep -l " + name + " /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')"
 }
 
-// installLoginAgent puts the log-in agent of the documentation into the guest.
-// Users are logged in by a script that waits for the file /tmp/go.
+// installLoginAgent installs the documentation's log-in agent in the guest. A script that waits for the file /tmp/go
+// logs users in.
 func (c *console) installLoginAgent() {
 	c.t.Helper()
 	page, err := os.ReadFile("../docs/reference/guest-agents.md")
@@ -50,8 +50,7 @@ func (c *console) startLoginAgent() {
 	c.Do("agent 2>/dev/null & echo $! >/tmp/login.pid")
 }
 
-// kills ends a process of the guest, which has let go of its port then: QEMU's event that the
-// port is closed comes a moment before.
+// kills ends a process of the guest, and waits until its port is free, which is shortly after QEMU's event.
 func (c *console) kills(file, signal string) {
 	c.t.Helper()
 	c.Do("p=$(cat " + file + "); kill -" + signal + " $p; while kill -0 $p 2>/dev/null; do usleep 50000; done")

@@ -13,7 +13,8 @@ import (
 	"vmop/runner/status"
 )
 
-// A CD drive likewise; its medium has to be a file of this computer. A drive without a medium awaits a restart.
+// A CD drive is attached like a disk, if its medium is a file on this computer. A drive without a medium needs a
+// restart.
 func TestACDDriveIsAttachedByTheConfiguration(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -41,7 +42,7 @@ func TestACDDriveIsAttachedByTheConfiguration(t *testing.T) {
 	v.ends()
 }
 
-// silence is a server that takes connections and says nothing.
+// silence is a server that accepts connections and sends nothing.
 func silence(t *testing.T) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,8 +51,8 @@ func silence(t *testing.T) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A VM starts without its NBD servers, and doesn't wait for one that says nothing. What QEMU was not
-// started for, the kernel doesn't let it use, and the runner doesn't try.
+// A VM starts without its NBD servers, and doesn't wait for a silent server. A server that was missing from QEMU's
+// start is blocked by the kernel, and the runner doesn't try it.
 func TestAVMStartsWithoutItsNBDServers(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)

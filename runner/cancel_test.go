@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// quick is a VM with everything that has to be undone, that ends at once.
+// quick returns a VM with every kind of resource to clean up, which ends immediately.
 func quick(t *testing.T) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
@@ -22,8 +22,8 @@ func quick(t *testing.T) *vm {
 	return v
 }
 
-// The word to stop comes at some moment of the start: nothing is left, and the
-// error says why there is no VM. When the guest runs already, it is ended.
+// If a stop request arrives at any time during the start, everything is cleaned up, and the error contains the reason.
+// A guest that already runs is ended.
 func TestStopDuringTheStart(t *testing.T) {
 	t.Parallel()
 	at := func(message string, pairs ...string) func(*vm) {
@@ -72,7 +72,7 @@ func TestStopDuringTheStart(t *testing.T) {
 	}
 }
 
-// A QEMU that hangs while it starts hears neither QMP nor TERM.
+// A stop request ends a QEMU that hangs during its start and ignores QMP and TERM.
 func TestStopWhileQEMUHangs(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare", "options: {qemu: PATH/bin/qemu}")

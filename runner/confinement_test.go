@@ -28,27 +28,27 @@ import (
 	"vmop/vmstatus"
 )
 
-// attacker is the name by which this program is in QEMU's place: it tries what a guest
-// that has broken out of QEMU might, writes down what came of it, and becomes QEMU.
+// attacker is the name under which this program replaces QEMU: it makes the attempts of a guest that has escaped from
+// QEMU, writes down the results, and becomes QEMU.
 const attacker = "attacker"
 
-// targets are what the attacker is to go for.
+// targets are the targets of the attacker.
 type targets struct {
 	Secret, Disk, OtherDisk, CD, Config, Password string
 	Type, OtherMonitor, Abstract, Control         string
 	Program                                       string // which the attacker becomes
-	TPM                                           bool   // it is in swtpm's place
+	TPM                                           bool   // it replaces swtpm
 	Port                                          int
 }
 
 const (
 	targetsFile  = "targets.json"
-	lateFile     = "late.json" // of what is attempted while QEMU runs
+	lateFile     = "late.json" // results of the attempts while QEMU runs
 	attacksFile  = "attacks.json"
 	accessesFile = "accesses.json"
 )
 
-// TestMain calls it; it doesn't return in the attacker.
+// attackIfAsked is called by TestMain. It doesn't return in the attacker.
 func attackIfAsked() {
 	if filepath.Base(os.Args[0]) != attacker {
 		return
@@ -77,7 +77,7 @@ func attackIfAsked() {
 	os.Exit(1)
 }
 
-// try writes down the errno of each attempt, 0 for success, -1 for an error without.
+// try writes down the errno of each attempt: 0 for success, -1 for an error without errno.
 func try(file string, attempts map[string]func() error) error {
 	results := map[string]int{}
 	for name, attempt := range attempts {
@@ -119,7 +119,7 @@ func dials(network, address string) func() error {
 	}
 }
 
-// accesses are what the plan gives leave for.
+// accesses returns attempts that the plan permits.
 func (to targets) accesses() map[string]func() error {
 	if to.TPM {
 		return map[string]func() error{
@@ -139,7 +139,7 @@ func (to targets) accesses() map[string]func() error {
 	}
 }
 
-// attacks are what must be refused.
+// attacks returns attempts that must be refused.
 func (to targets) attacks() map[string]func() error {
 	all := to.attacksOnFiles()
 	if to.TPM {
@@ -192,7 +192,7 @@ func (to targets) attacksOnFiles() map[string]func() error {
 	}
 }
 
-// attacksOnTheDataDirectory are those of a TPM, whose folder is in there.
+// attacksOnTheDataDirectory returns the attempts of a TPM, which has a folder in the data directory.
 func (to targets) attacksOnTheDataDirectory() map[string]func() error {
 	data := filepath.Dir(to.Type)
 	in := func(name string) string { return filepath.Join(data, name) }
@@ -211,7 +211,7 @@ func (to targets) attacksOnTheDataDirectory() map[string]func() error {
 	}
 }
 
-// mine is how the names of files begin that the attacker makes.
+// mine returns the path prefix of the files that the attacker creates.
 func mine() string { return filepath.Join(filepath.Dir(os.Args[0]), "mine") }
 
 func byHandle() error {
@@ -289,8 +289,7 @@ func (to targets) attacksOnTheKernel() map[string]func() error {
 	}
 }
 
-// leavesACore raises the limit of cores, which the runner sets when the process has
-// started.
+// leavesACore raises the limit of core dumps, which the runner sets after the process has started.
 func leavesACore() error {
 	var limit unix.Rlimit
 	for begin := time.Now(); time.Since(begin) < wait.Longest; time.Sleep(time.Millisecond) {
@@ -312,7 +311,7 @@ func setsClock() error {
 	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
 }
 
-// becomesAnother is refused with EINVAL in a user namespace, which has one user.
+// becomesAnother sets another user ID. In a user namespace, which has one user, this fails with EINVAL.
 func becomesAnother() error {
 	err := fails(unix.RawSyscall(unix.SYS_SETUID, 1, 0, 0))
 	if errors.Is(err, unix.EINVAL) {
@@ -329,7 +328,7 @@ func fails(_, _ uintptr, errno unix.Errno) error {
 	return errno
 }
 
-// getsPrivileges succeeds if a set-uid program would have its user's rights.
+// getsPrivileges succeeds if a set-uid program would have its owner's privileges.
 func getsPrivileges() error {
 	forbidden, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err == nil && forbidden == 1 {
@@ -373,7 +372,7 @@ func (to targets) attacksOnTheNetwork() map[string]func() error {
 		"connect to a TCP port":           dials("tcp", "127.0.0.1:"+strconv.Itoa(to.Port)),
 		"listen on a TCP port": func() error {
 			var plain net.ListenConfig
-			plain.SetMultipathTCP(false) // of which Landlock knows nothing
+			plain.SetMultipathTCP(false) // which Landlock does not cover
 			l, err := plain.Listen(context.TODO(), "tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
@@ -403,12 +402,11 @@ func (to targets) attacksOnTheNetwork() map[string]func() error {
 	}
 }
 
-// refusals are what the kernel answers if it refuses, if the file can't be seen, or if it
-// has no modules.
+// refusals are the kernel's errors for a refused attempt, an invisible file, or a missing kernel module.
 var refusals = []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOENT, unix.EROFS, unix.EXDEV, unix.ENOSYS}
 
-// A program in QEMU's place gets nothing but what the plan names, and the VM runs with
-// that. The status says that it is confined, also after the runner was killed.
+// A program that replaces QEMU can access only what the plan permits, and the VM runs with that. The status reports the
+// confinement, even after the runner was killed.
 func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	t.Parallel()
 	v, to := newAttacked(t)
@@ -422,7 +420,7 @@ func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	v.ends()
 }
 
-// newAttacked returns a VM with the attacker in QEMU's place.
+// newAttacked returns a VM in which the attacker replaces QEMU.
 func newAttacked(t *testing.T) (*vm, targets) {
 	t.Helper()
 	require.GreaterOrEqual(t, confine.ABI(), 6, "this kernel has no Landlock, or an old one: nothing here can be proved")
@@ -434,8 +432,8 @@ func newAttacked(t *testing.T) (*vm, targets) {
 	return v, to
 }
 
-// It gets nothing either from runners without CAP_SYS_ADMIN, whose QEMU is in a user namespace, and from one of root
-// with few capabilities.
+// This also holds for runners without CAP_SYS_ADMIN, with QEMU in a user namespace, and for a root runner with few
+// capabilities.
 func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 	t.Parallel()
 	const user = "4711"
@@ -490,7 +488,7 @@ func unitLine(t *testing.T, file, setting string) string {
 	return value
 }
 
-// A program in swtpm's place gets its own folder, and nothing else of the data directory.
+// A program that replaces swtpm can access its own folder, but nothing else in the data directory.
 func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "wrappedtpm")
@@ -509,7 +507,7 @@ func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
 	v.ends()
 }
 
-// aims tells the attacker its targets.
+// aims passes the targets to the attacker.
 func (v *vm) aims(to targets) {
 	v.t.Helper()
 	text, err := json.Marshal(to)
@@ -517,14 +515,14 @@ func (v *vm) aims(to targets) {
 	v.write("bin/"+targetsFile, string(text))
 }
 
-// attacked requires that all of the attacker's attempts but some were refused, that these succeeded, and that it
-// got what the plan gives leave for.
+// attacked requires that all of the attacker's attempts were refused except those in but, which succeeded, and that the
+// permitted attempts succeeded.
 func (v *vm) attacked(to targets, but ...string) {
 	t := v.t
 	t.Helper()
 	results, late := map[string]int{}, map[string]int{}
 	require.NoError(t, json.Unmarshal([]byte(v.read("bin", attacksFile)), &results))
-	if !to.TPM { // which has no leave for the runtime directory
+	if !to.TPM { // which may not access the runtime directory
 		wait.Until(t, func() bool {
 			text, err := os.ReadFile(v.path("bin", lateFile))
 			return err == nil && json.Unmarshal(text, &late) == nil
@@ -549,7 +547,7 @@ func (v *vm) attacked(to targets, but ...string) {
 	}
 }
 
-// targets makes what the attacker is to go for, and the attacker.
+// targets creates the targets and the attacker.
 func (v *vm) targets() targets {
 	v.t.Helper()
 	for _, dir := range []string{"bin", "disks", "cds", "secrets", "data", "run"} {

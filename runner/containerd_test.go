@@ -15,8 +15,8 @@ import (
 	"vmop/test/wait"
 )
 
-// TestABrokenOutQEMUInAContainer repeats the attempts in containers that runc creates from the specifications of
-// containerd, with its own default seccomp profile and masked files. The containers have the host's network.
+// TestABrokenOutQEMUInAContainer repeats the attempts in containers that runc creates from containerd's specifications,
+// with containerd's default seccomp profile and masked files. The containers use the host's network.
 func TestABrokenOutQEMUInAContainer(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -30,8 +30,8 @@ func TestABrokenOutQEMUInAContainer(t *testing.T) {
 	}
 }
 
-// runc returns a command that runs the VM in a container, which has the host's programs, and the folders of the VM and
-// of the other VM.
+// runc returns a command that runs the VM in a container, which contains the host's programs, and the folders of the VM
+// and of the other VM.
 func runc(t *testing.T, v *vm, p pod, to targets) *exec.Cmd {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "c")
@@ -61,7 +61,7 @@ func runc(t *testing.T, v *vm, p pod, to targets) *exec.Cmd {
 		"run", "--bundle", dir, id)
 }
 
-// contained returns the options with which ctr creates a container with the rights of the pod.
+// contained returns the options with which ctr creates a container with the pod's privileges.
 func (p pod) contained(t *testing.T) []string {
 	t.Helper()
 	if p.privileged {

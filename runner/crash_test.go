@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// bootSector runs a program of the 8086 in a VM of the standard type.
+// bootSector returns a VM of the standard type that runs a program of the 8086.
 func bootSector(t *testing.T, options string, code ...byte) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
@@ -16,10 +16,9 @@ func bootSector(t *testing.T, options string, code ...byte) *vm {
 	return v
 }
 
-// A guest that panics where that is its own affair keeps running, and one that hangs
-// starts again. This one panics, and then does by hand what a driver of the
-// watchdog does: it sets the clock to 1 MHz (two stages of a second) and lets
-// the timer run; see the data sheet of Intel's 6300ESB, 12.2.
+// A guest that panics keeps running if the VM leaves panics to the guest, and a guest that hangs restarts. This guest
+// panics, and then acts as a watchdog driver: it sets the clock to 1 MHz (two stages of a second) and lets the timer
+// expire; see the data sheet of Intel's 6300ESB, 12.2.
 func TestAGuestStartsAgain(t *testing.T) {
 	t.Parallel()
 	v := bootSector(

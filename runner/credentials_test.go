@@ -12,15 +12,14 @@ import (
 	"vmop/test/wait"
 )
 
-// The password in a CD's address is in QEMU, and neither on its command line nor in the
-// log, the status or a file while the guest runs; at the start, and when the medium changes.
-// A program in QEMU's place reads a file instead: QEMU's driver for HTTP is a package of
-// its own.
+// The password in a CD's address reaches QEMU, but does not appear on its command line, in the log, the status or a
+// file while the guest runs, both at the start and after a change of the medium. A program replaces QEMU and reads a
+// file, because QEMU's HTTP driver is in a separate package.
 func TestThePasswordOfACDIsNotSeen(t *testing.T) {
 	t.Parallel()
 	const password = "canary-3f"
 	v := newVM(t, "wrapped")
-	require.NoError(t, os.Mkdir(v.path("bin"), 0o700)) // which the program in QEMU's place may use
+	require.NoError(t, os.Mkdir(v.path("bin"), 0o700)) // which the program that replaces QEMU may use
 	require.NoError(t, os.WriteFile(v.path("bin", "a.iso"), make([]byte, 64<<10), 0o600))
 	medium := "id=cd0-medium,if=none,media=cdrom,readonly=on,format=raw"
 	program := v.exchanging(medium, medium+",file.driver=file,file.filename="+v.path("bin", "a.iso"))

@@ -12,8 +12,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A guest configures itself from files: data of cloud-init (300 KiB in the file that this guest doesn't print), and
-// answer files, which a Windows would find on a removable disk. Changed content awaits a restart; no log quotes it.
+// A guest configures itself from files: cloud-init data (300 KiB in the file that this guest doesn't print), and answer
+// files, which Windows would find on a removable disk. Changed content needs a restart, and no log quotes it.
 func TestDataFromFiles(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestDataFromFiles(t *testing.T) {
 		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "provisioned: true",
 		"sysprep: {directory: answers}",
 	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 239")...)
-	v.log.await(t, v.ended, "configuration read") // though the files are gone
+	v.log.await(t, v.ended, "configuration read") // even though the files no longer exist
 	require.NotContains(t, v.log.text(), canary)
 	v.ends()
 }

@@ -15,8 +15,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// A directory that is renamed under a running VM is a problem, until it is back; what happens
-// in it is none. Another directory in the place of the data is no way back.
+// Renaming a directory of a running VM is a problem until it returns. Changes in the directory are not. Another
+// directory in place of the data directory does not solve the problem.
 func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

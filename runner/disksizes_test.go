@@ -14,7 +14,7 @@ import (
 	"vmop/test/folder"
 )
 
-// image makes a file of zeros in the VM's folder.
+// image creates a file of zeros in the VM's folder.
 func (v *vm) image(name string, size int64) string {
 	v.t.Helper()
 	path := v.path(name)
@@ -23,13 +23,13 @@ func (v *vm) image(name string, size int64) string {
 	return path
 }
 
-// touch makes the runner look at its configuration, and at what belongs to it.
+// touch makes the runner read its configuration and the related files.
 func (v *vm) touch() {
 	v.t.Helper()
 	v.write("config.yaml", v.read("config.yaml"))
 }
 
-// diskSize returns the bytes that QEMU believes a disk to have.
+// diskSize returns the size of a disk in bytes according to QEMU.
 func (v *vm) diskSize(device string) int64 {
 	var blocks []struct {
 		QDev     string `json:"qdev"`
@@ -62,8 +62,7 @@ func TestABlockDeviceGrows(t *testing.T) {
 	v.ends()
 }
 
-// A disk with a size needs no image: it is made, and grows with the size while the
-// VM runs and when it starts again.
+// A disk with a size needs no image: it is created, and grows with the size while the VM runs and when it starts again.
 func TestADiskIsMadeAndGrows(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "drives: [{file: disk.img, size: 8 MiB}]")
@@ -86,8 +85,8 @@ func TestADiskIsMadeAndGrows(t *testing.T) {
 	v.ends()
 }
 
-// A disk that is not as large as it is to be, or has less room than it promises, is a
-// problem in the status.
+// If a disk is smaller than its size, or its file system has too little free space for it, the status reports a
+// problem.
 func TestADiskThatDiffersIsInTheStatus(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "drives: [{file: small/disk.img, size: 1 GiB}]")
@@ -109,7 +108,7 @@ func TestADiskThatDiffersIsInTheStatus(t *testing.T) {
 	v.ends()
 }
 
-// Where an image can't be made, the key is to blame.
+// If an image can't be created, the error names the key.
 func TestADiskThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "drives: [{file: nowhere/disk.img, size: 8 MiB}]")

@@ -17,7 +17,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// freePort returns a TCP port above 5900 that is free.
+// freePort returns a free TCP port above 5900.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// canary is a password that is found wherever it gets to.
+// canary is a password that the tests search for everywhere.
 const canary = "cAnArY77"
 
 // hides requires that a secret is in no log, process, plan or file of the VM.
@@ -60,8 +60,8 @@ func (v *vm) hides(secret string) {
 	}))
 }
 
-// A Secret for the password asks for one: a key that is misspelt doesn't show the
-// screen to everybody.
+// A Secret without the key for the password prevents the start, so that a misspelled key doesn't open the screen to
+// everybody.
 func TestSecretWithoutPassword(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")
@@ -78,9 +78,8 @@ func TestSecretWithoutPassword(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A display that others reach and that has no password is refused, unless the
-// configuration asks for it by a key of its own; then the status says so. A password, or
-// an address of this computer only, is enough.
+// A display without a password at a non-local address is refused, unless an extra key of the configuration permits it;
+// the status then reports it. A password or a local address is sufficient.
 func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard")

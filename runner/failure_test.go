@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A VM that cannot be started says why, as exactly as QEMU and the VM type let
-// it, and leaves nothing behind.
+// The error of a VM that cannot start is as exact as QEMU and the VM type permit, and everything is cleaned up.
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	standard := func(lines ...string) []string {
@@ -98,7 +97,7 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// A helper that lives and is never ready is given up.
+// The runner gives up if a running helper does not become ready.
 func TestHelperIsNeverReady(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")

@@ -21,10 +21,9 @@ import (
 	"vmop/vmstatus"
 )
 
-// The rows of the fault matrix, by their numbers, that concern a running
-// machine. `make faults` collects TestFaultNN….
+// The rows of the fault matrix about a running machine, by number. `make faults` collects TestFaultNN….
 
-// has reports whether the status has a problem of a kind that contains a text.
+// has reports whether the status contains a problem with a reason and a text.
 func has(s status.Status, reason vmstatus.Reason, text string) bool {
 	for _, p := range s.Problems {
 		if p.Reason == reason && strings.Contains(p.Message, text) {
@@ -34,8 +33,7 @@ func has(s status.Status, reason vmstatus.Reason, text string) bool {
 	return false
 }
 
-// with makes QEMU have more arguments; it returns the line of the vm section
-// that says so.
+// with adds arguments to QEMU's command line. It returns the line for the vm section.
 func (v *vm) with(words ...string) string {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
@@ -44,7 +42,7 @@ func (v *vm) with(words ...string) string {
 	return "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
-// sector writes a disk whose boot sector is a program of the 8086.
+// sector writes a disk with a program of the 8086 in its boot sector.
 func (v *vm) sector(name string, code ...byte) {
 	v.t.Helper()
 	disk := make([]byte, 1<<20)
@@ -53,8 +51,8 @@ func (v *vm) sector(name string, code ...byte) {
 	require.NoError(v.t, os.WriteFile(v.path(name), disk, 0o600))
 }
 
-// The TPM's process dies: the guest is untouched, a reset is refused, since it
-// would end QEMU, and the VM stops as gracefully as ever.
+// The TPM's process dies: the guest keeps running, a reset is refused because it would end QEMU, and the VM stops
+// gracefully as usual.
 func TestFault08TPMDies(t *testing.T) {
 	t.Parallel()
 	section := append(obedient(t, false), "useTpm: true")
@@ -93,9 +91,8 @@ func TestFault08TPMDies(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A guest that reboots without its TPM keeps its QEMU: the runner has started
-// another TPM process for QEMU to control, and another when that has died, too. The
-// guest says when it boots, and reboots when something is typed.
+// A guest that reboots without its TPM keeps its QEMU: the runner starts another TPM process for QEMU to control, and
+// restarts it when it dies. The guest prints a letter when it boots, and reboots when something is typed.
 func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard")
@@ -141,7 +138,7 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A guest's panic is reported, whatever happens to it then.
+// A guest's panic is reported, independent of the reaction to it.
 func TestFault20Panic(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", append(obedient(t, false), "options: {panic: pause}")...)
@@ -176,7 +173,7 @@ func TestFault20Panic(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A guest that reboots again and again boots each time, and its shutdown is the end.
+// A guest that reboots repeatedly boots each time, and its shutdown ends the VM.
 func TestFault20RebootsAndShutdown(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", obedient(t, false)...)
@@ -184,7 +181,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	v.runs()
 	c.Await(guest.ObedientSays)
 	last := v.lastWord()
-	for _, letter := range []string{"R", "X"} { // by the machine's reset, and by a triple fault
+	for _, letter := range []string{"R", "X"} { // the machine's reset, and a triple fault
 		v.log.forget()
 		c.Type(letter)
 		c.Await(guest.ObedientSays)
@@ -201,8 +198,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	v.nothingLeft()
 }
 
-// What a watchdog and a crash kernel have to say is in the status; the guest
-// here is a boot sector.
+// The status shows the events of a watchdog and of a crash kernel. The guest here is a boot sector.
 func TestWatchdogAndCrashKernel(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "wrapped")
@@ -231,8 +227,8 @@ func TestWatchdogAndCrashKernel(t *testing.T) {
 	v.ends()
 }
 
-// alone reports whether the test has a process of its own, with its own mounts,
-// which end with it. If not, it runs again in one.
+// alone reports whether the test runs in a separate process, with its own mounts, which end with it. If not, it runs
+// the test again in such a process.
 func alone(t *testing.T) bool {
 	t.Helper()
 	const variable = "VMOP_TEST_ALONE"
@@ -250,8 +246,7 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// The file system under a disk is full: the guest is paused, and resumes
-// when there is space, without having noticed.
+// The file system of a disk is full: the guest is paused, and resumes unaffected when there is space.
 func TestFault26DiskFull(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -281,7 +276,7 @@ func TestFault26DiskFull(t *testing.T) {
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 	v.logged("QEMU has stopped the VM because of a disk", "err", name)
 
-	// A user who pauses the VM now does not want it to resume, space or no space.
+	// A guest that a user pauses now stays paused even when there is space.
 	require.NoError(t, v.client().Act(t.Context(), control.Pause))
 	v.becomes("it is paused, too", func(s status.Status) bool {
 		return has(s, vmstatus.ReasonIOError, "A user has paused it, too")
@@ -313,8 +308,8 @@ func TestFault26DiskFull(t *testing.T) {
 	v.nothingLeft()
 }
 
-// lastRecord returns the last record on the disk of a guest.Recorder that doesn't write now. All records before it must
-// be on the disk, too.
+// lastRecord returns the last record on the disk of a guest.Recorder that is not writing. It requires that all earlier
+// records are on the disk.
 func (v *vm) lastRecord(disk string) uint32 {
 	v.t.Helper()
 	text, err := os.ReadFile(disk)
@@ -324,7 +319,7 @@ func (v *vm) lastRecord(disk string) uint32 {
 	return last
 }
 
-// isWell waits until the machine runs and nothing is wrong with it.
+// isWell waits until the machine runs without problems.
 func (v *vm) isWell() {
 	v.t.Helper()
 	v.becomes("all is well", func(s status.Status) bool {
@@ -332,8 +327,7 @@ func (v *vm) isWell() {
 	})
 }
 
-// The storage fails twice: the guest is paused, and resumes when a try has
-// succeeded.
+// The storage fails twice: the guest is paused, and resumes when an attempt succeeds.
 func TestFault27DiskErrors(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -366,8 +360,7 @@ func TestFault27DiskErrors(t *testing.T) {
 	v.nothingLeft()
 }
 
-// exchanging makes QEMU have another word in the place of each that contains a
-// text; it returns the line of the vm section that says so.
+// exchanging replaces each of QEMU's arguments that contains a text. It returns the line for the vm section.
 func (v *vm) exchanging(text, word string) string {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
@@ -383,8 +376,8 @@ exec ` + path + ` "$@"
 	return "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
-// An error that the machine doesn't wait for is the guest's, but not only its.
-// The firmware reads a CD here, or would.
+// A disk error for which the machine does not pause is reported to the guest, and also in the status. Here the firmware
+// reads a CD.
 func TestAnErrorThatTheGuestIsToldOf(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "wrapped")

@@ -19,14 +19,12 @@ import (
 	"vmop/test/tier"
 )
 
-// floodEvents is how many events a hostile guest sends, as fast as it can; the
-// variable VMOP_EVENTS says otherwise. Without KVM some ten thousand come in a
-// second.
+// floodEvents is the number of events that a hostile guest sends as fast as possible. The variable VMOP_EVENTS
+// overrides it. Without KVM it sends about ten thousand in a second.
 const floodEvents = 100_000
 
-// A guest that does nothing but cause events costs the runner neither memory nor
-// log, and those who follow the status hear of it once a second. What else happens
-// is not lost. The process is its own, because its memory is measured.
+// A guest that floods the runner with events increases neither its memory nor its log. Followers of the status receive
+// one update per second, and other events are not lost. The test runs in a separate process to measure its memory.
 func TestFault13FloodOfEvents(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -41,7 +39,7 @@ func TestFault13FloodOfEvents(t *testing.T) {
 		require.NoError(t, err)
 	}
 	v := newVM(t, "standard")
-	v.log.least = slog.LevelInfo // what debugging writes is not bounded
+	v.log.least = slog.LevelInfo // the amount of debug messages is not limited
 	v.sector("disk.img",
 		0xba, 0x05, 0x05, // mov dx, 0x505  the device pvpanic
 		0xb0, 0x02, //       mov al, 2      PVPANIC_CRASHLOADED
@@ -74,7 +72,7 @@ func TestFault13FloodOfEvents(t *testing.T) {
 	v.ends()
 }
 
-// flooded returns how many events the runner has seen or lost.
+// flooded returns the number of events that the runner has received or lost.
 func (v *vm) flooded(s status.Status) int {
 	v.t.Helper()
 	var text bytes.Buffer
@@ -103,7 +101,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// countStatus counts what a follower of the status receives, until it is asked.
+// countStatus counts the updates that a follower of the status receives, until the result is called.
 func countStatus(t *testing.T, client *control.Client) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -39,7 +39,7 @@ func obedient(t *testing.T, counts bool) []string {
 	return bootsDisk(diskOf(t, guest.Obedient(counts)))
 }
 
-// diskOf makes a disk of a guest that needs no more.
+// diskOf creates a disk for a guest that consists only of it.
 func diskOf(t *testing.T, content []byte) string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk.img")
@@ -61,14 +61,14 @@ type console struct {
 	t *testing.T
 }
 
-// attach returns the console of a VM; it must be called before the VM starts.
+// attach returns the console of a VM. Call it before the VM starts.
 func attach(v *vm) *console {
 	c := &console{t: v.t}
 	v.onPaused = func(ctx context.Context, vm *prepare.VM) error { return c.open(ctx, vm.RuntimeDir) }
 	return c
 }
 
-// open opens the console of a VM that runs.
+// open opens the console of a running VM.
 func (c *console) open(ctx context.Context, runtimeDir string) error {
 	conn, err := openConsole(ctx, runtimeDir)
 	if err != nil {
@@ -79,8 +79,7 @@ func (c *console) open(ctx context.Context, runtimeDir string) error {
 	return nil
 }
 
-// openConsole opens the serial console as its users do: the runner owns the
-// socket.
+// openConsole opens the serial console as users do, through the runner.
 func openConsole(ctx context.Context, runtimeDir string) (net.Conn, error) {
 	client, err := control.Dial(ctx, filepath.Join(runtimeDir, control.SocketName))
 	if err != nil {

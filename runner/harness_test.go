@@ -31,13 +31,12 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// TestMain keeps what is announced of tests' VMs from those of the user. Most
-// tests wait more than they compute, so more of them run at a time than there
-// are processors, unless -parallel says otherwise; see guest.TakePlace, too.
+// TestMain hides the tests' VMs from the user's list. Most tests wait more than they compute, so it runs more in
+// parallel than there are processors, unless -parallel is set; see also guest.TakePlace.
 func TestMain(m *testing.M) {
 	containIfAsked()
 	attackIfAsked()
-	evaluate.Serve(context.Background(), nil) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // in an evaluation process
 	loopback.Serve(nil)
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
@@ -53,13 +52,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// errEnough is why a test ends a VM.
+// errEnough is the reason with which a test ends a VM.
 var errEnough = errors.New("the test has seen enough")
 
-// vm is a VM of a test, in a folder of its own.
+// vm is a VM of a test, in its own folder.
 type vm struct {
 	t      *testing.T
-	dir    string // holds config.yaml, data and run
+	dir    string // contains config.yaml, data and run
 	types  string // the folder of VM types
 	policy *policy.Policy
 	log    *logbook
@@ -69,17 +68,17 @@ type vm struct {
 	receive  *runner.Receive
 	reporter *k8s.Reporter
 	onPaused func(context.Context, *prepare.VM) error
-	bootTime time.Duration // of runner.Options
-	grace    time.Duration // of runner.Options
-	secret   string        // that the display's password comes from
+	bootTime time.Duration // for runner.Options
+	grace    time.Duration // for runner.Options
+	secret   string        // source of the display's password
 
 	outcome  runner.Outcome
 	err      error
-	observer string // line of the vm section that makes a second monitor
+	observer string // line of the vm section that adds a second monitor
 }
 
-// newVM writes the configuration of a VM of a type: the lines of its vm section
-// besides the name. PATH in the lines is the VM's folder.
+// newVM writes the configuration of a VM of a type. section contains the lines of its vm section except the name. PATH
+// in the lines is replaced by the VM's folder.
 func newVM(t *testing.T, vmType string, section ...string) *vm {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "r") // short, for the paths of sockets
@@ -95,8 +94,7 @@ func newVM(t *testing.T, vmType string, section ...string) *vm {
 	return v
 }
 
-// configure writes the configuration anew, with more lines for the runner
-// itself.
+// configure replaces the configuration. runnerLines are additional lines for the runner itself.
 func (v *vm) configure(vmType string, runnerLines []string, section ...string) {
 	v.t.Helper()
 	lines := []string{`"/Runner":`, "  dataDir: data", "  runtimeDir: run", "  vmType: " + vmType}
@@ -105,7 +103,7 @@ func (v *vm) configure(vmType string, runnerLines []string, section ...string) {
 	}
 	lines = append(lines, "  vm:", "    name: test")
 	if !slices.ContainsFunc(section, func(line string) bool { return strings.HasPrefix(line, "powerdownTimeout:") }) {
-		section = append(section, "powerdownTimeout: 1") // a test that goes wrong must end, too
+		section = append(section, "powerdownTimeout: 1") // a failed test must end as well
 	}
 	for _, line := range section {
 		lines = append(lines, "    "+strings.ReplaceAll(line, "PATH", v.dir))
@@ -127,7 +125,7 @@ func (v *vm) read(parts ...string) string {
 	return string(text)
 }
 
-// start runs the VM in the background. When the test ends it is stopped.
+// start runs the VM in the background. It is stopped when the test ends.
 func (v *vm) start() {
 	v.t.Helper()
 	var ctx context.Context
@@ -168,7 +166,7 @@ func (v *vm) wait() (runner.Outcome, error) {
 	return v.outcome, v.err
 }
 
-// stop tells the VM to stop and waits for its end.
+// stop makes the VM stop and waits for its end.
 func (v *vm) stop() (runner.Outcome, error) {
 	v.t.Helper()
 	v.cancel(errEnough)
@@ -181,7 +179,7 @@ func (v *vm) nothingLeft() {
 	invariants.NothingLeft(v.t, v.dir)
 }
 
-// processes returns the processes of the VM by their programs' names.
+// processes returns the processes of the VM by program name.
 func (v *vm) processes() map[string]int {
 	v.t.Helper()
 	found := map[string]int{}
@@ -204,7 +202,7 @@ func value(words []string, flag string) string {
 
 const qemuProgram = invariants.QEMU
 
-// qemu returns QEMU's process number.
+// qemu returns QEMU's process ID.
 func (v *vm) qemu() int {
 	v.t.Helper()
 	pid := v.processes()[qemuProgram]
@@ -215,8 +213,8 @@ func (v *vm) qemu() int {
 func (v *vm) signal(program string, sig syscall.Signal) {
 	v.t.Helper()
 	if program == qemuProgram && sig == syscall.SIGTERM {
-		// QEMU 7.2 may hang when it is ended in the moment in which its CPUs start;
-		// see nudge. Once it has answered the question after cont, they run.
+		// QEMU 7.2 may hang when it is ended while its CPUs start; see nudge. When it has answered the query after
+		// cont, they run.
 		v.log.await(v.t, v.ended, "QMP reply", "command", "qom-get")
 	}
 	pid := v.processes()[program]
@@ -224,19 +222,18 @@ func (v *vm) signal(program string, sig syscall.Signal) {
 	require.NoError(v.t, syscall.Kill(pid, sig))
 }
 
-// program writes the script PATH/bin/qemu, for the place of QEMU.
+// program writes the script PATH/bin/qemu, to replace QEMU.
 func (v *vm) program(script string) {
 	v.t.Helper()
-	// A process that another test forks meanwhile would have the script open for
-	// writing, and a file that is being written can't be executed.
+	// A process that another test forks at the same time would inherit the script open for writing, and such a file
+	// can't be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(v.t, os.MkdirAll(v.path("bin"), 0o700))
 	require.NoError(v.t, os.WriteFile(v.path("bin", "qemu"), []byte(script), 0o700))
 }
 
-// observed makes QEMU have a second monitor, for the test; it returns the line
-// of the vm section that says so.
+// observed adds a second monitor to QEMU for the test. It returns the line for the vm section.
 func (v *vm) observed() string {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
@@ -259,14 +256,14 @@ func (v *vm) ask(into any, command string, arguments any) {
 	require.NoError(v.t, json.Unmarshal(reply, into))
 }
 
-// logbook keeps what is logged, at every level unless told otherwise.
+// logbook stores log records, at every level by default.
 type logbook struct {
 	mu      sync.Mutex
 	lines   strings.Builder
 	records []record
 	changed chan struct{}
 	on      func(record) // called for each record
-	least   slog.Level   // that is kept
+	least   slog.Level   // minimum level of stored records
 }
 
 // record is one record of a log.
@@ -278,7 +275,7 @@ func (l *logbook) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: l.least}))
 }
 
-// Write takes one record.
+// Write receives one record.
 func (l *logbook) Write(line []byte) (int, error) {
 	var r record
 	if err := json.Unmarshal(line, &r); err != nil {
@@ -303,7 +300,7 @@ func (l *logbook) text() string {
 	return l.lines.String()
 }
 
-// matches says that a record has a message, and values of keys.
+// matches reports whether a record has a message and values of keys.
 func (r record) matches(message string, pairs []string) bool {
 	for i := 0; i < len(pairs); i += 2 {
 		if value, _ := r[pairs[i]].(string); !strings.Contains(value, pairs[i+1]) {
@@ -313,7 +310,7 @@ func (r record) matches(message string, pairs []string) bool {
 	return r["msg"] == message
 }
 
-// forget makes room for what is awaited next.
+// forget discards the records.
 func (l *logbook) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -333,7 +330,7 @@ func (l *logbook) find(message string, pairs ...string) []record {
 	return found
 }
 
-// await waits until a matching record is there, or the VM has ended.
+// await waits until a matching record exists or the VM has ended.
 func (l *logbook) await(t *testing.T, ended <-chan struct{}, message string, pairs ...string) record {
 	t.Helper()
 	late := wait.Over(t)
@@ -360,8 +357,7 @@ func (l *logbook) await(t *testing.T, ended <-chan struct{}, message string, pai
 	}
 }
 
-// logged requires that a matching record is logged, now or soon: what the
-// status says is in the log a moment later.
+// logged requires that a matching record is logged, now or soon: the log may be slightly later than the status.
 func (v *vm) logged(message string, pairs ...string) {
 	v.t.Helper()
 	v.log.await(v.t, v.ended, message, pairs...)
@@ -372,7 +368,7 @@ func (v *vm) notLogged(message string, pairs ...string) {
 	require.Empty(v.t, v.log.find(message, pairs...), "%q %q is in the log", message, pairs)
 }
 
-// listenTCP takes a port of this machine for the length of the test.
+// listenTCP uses a port of this machine until the test ends.
 func listenTCP(t *testing.T, address string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

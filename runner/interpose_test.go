@@ -17,19 +17,19 @@ import (
 	"vmop/test/wait"
 )
 
-// An interposer is between a runner and its QEMU's monitor: it hands on what
-// both say, and can say more in QEMU's name, or hang up.
+// interposer is a proxy between a runner and its QEMU's monitor. It can also send messages in QEMU's name, or
+// disconnect.
 type interposer struct {
 	t         *testing.T
 	v         *vm
-	connected chan struct{} // gets a token for each connection of the runner
+	connected chan struct{} // receives a token for each connection of the runner
 
 	mu     sync.Mutex
 	runner net.Conn
 }
 
-// interposed puts a program in QEMU's place that leaves the socket of its
-// monitor to the test; line is that of the vm section that says so.
+// interposed replaces QEMU with a program that leaves the socket of its monitor to the test. line is for the vm
+// section.
 func (v *vm) interposed() (p *interposer, line string) {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
@@ -54,7 +54,7 @@ exec ` + path + ` "$@"
 	return p, "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
-// run serves the runner, as long as the socket is there.
+// run serves the runner as long as the socket exists.
 func (p *interposer) run() {
 	listener := p.take()
 	if listener == nil {
@@ -81,7 +81,7 @@ func (p *interposer) run() {
 	}
 }
 
-// take gets the listening socket from the process that has inherited it.
+// take obtains the listening socket from the process that has inherited it.
 func (p *interposer) take() net.Listener {
 	var pid, fd int
 	for {
@@ -116,7 +116,7 @@ func (p *interposer) take() net.Listener {
 		p.t.Errorf("use the monitor's socket: %v", err)
 		return nil
 	}
-	go func() { // the socket is QEMU's, and ends with it
+	go func() { // the socket belongs to QEMU, and ends with it
 		defer unix.Close(process)
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, -1)
@@ -129,8 +129,7 @@ func (p *interposer) take() net.Listener {
 	return listener
 }
 
-// serve hands on what is said until one side hangs up, and hangs up on the
-// other.
+// serve forwards messages until one side disconnects, and then disconnects the other.
 func (p *interposer) serve(runner, qemu net.Conn) {
 	defer qemu.Close()
 	var both sync.WaitGroup
@@ -162,8 +161,7 @@ func (p *interposer) serve(runner, qemu net.Conn) {
 	both.Wait()
 }
 
-// say says something to the runner in QEMU's name. The runner may hang up
-// before the end of it.
+// say sends text to the runner in QEMU's name. The runner may disconnect before the end.
 func (p *interposer) say(text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// A VM of the standard type lives from its configuration to its graceful end,
-// and keeps who it is for the next time.
+// A VM of the standard type starts from its configuration, ends gracefully, and keeps its identity for the next start.
 func TestFullLife(t *testing.T) {
 	t.Parallel()
 	guest.TakePlace(t)
@@ -65,7 +64,7 @@ func TestFullLife(t *testing.T) {
 	v.survives(argv)
 }
 
-// survives looks at what the data directory keeps, and starts the VM again.
+// survives checks the contents of the data directory, and starts the VM again.
 func (v *vm) survives(argv []string) {
 	t := v.t
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"vmop/runner/status"
 )
 
-// forwarded describes the ports of the host that QEMU's user network forwards.
+// forwarded describes the host ports that QEMU's user network forwards.
 func (v *vm) forwarded() string {
 	var said string
 	v.query(&said, usernet.List())
@@ -26,8 +26,8 @@ func (v *vm) forwarded() string {
 	return strings.Join(all, ", ")
 }
 
-// What a rule of the plan allows is changed while the VM is running, and needs no restart. Which changes need one is
-// tested in runner/machine/changes.
+// Changes that a rule of the plan allows are applied to the running VM without a restart. Tests of
+// runner/machine/changes check which changes need a restart.
 func TestAVMFollowsItsConfiguration(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -65,8 +65,8 @@ func TestAVMFollowsItsConfiguration(t *testing.T) {
 	require.NotContains(t, v.log.text(), "canary")
 }
 
-// A new field of the runner's section needs a row, so that its author considers what becomes of it while the VM is
-// running. The fields of the vm section are in runner/machine/changes.
+// Every field of the runner's section has a row, so that the author of a new field considers its effect on a running
+// VM. The fields of the vm section are in runner/machine/changes.
 func TestEveryFieldOfTheRunnersSection(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -76,19 +76,19 @@ func TestEveryFieldOfTheRunnersSection(t *testing.T) {
 		"dataDir":            {"dataDir: other", "dataDir", ""},
 		"runtimeDir":         {"runtimeDir: other", "runtimeDir", ""},
 		"namespace":          {"namespace: other", "", ""},
-		"imageRepository":    {"imageRepository: images", "", ""}, // no option is a file
+		"imageRepository":    {"imageRepository: images", "", ""}, // no option contains a file
 		"nbdCertificates":    {"nbdCertificates: nbd", "nbdCertificates", ""},
-		"drivesRevision":     {"drivesRevision: 3", "", ""}, // of which there are none
+		"drivesRevision":     {"drivesRevision: 3", "", ""}, // without drives
 		"cloudInit":          {"cloudInit: {userData: {hostname: other}}", "cloudInit", ""},
 		"provisioned":        {"provisioned: true", "", ""}, // only names its fields
 		"sysprep":            {"sysprep: {directory: gone}", "", "sysprep.directory"},
-		"guestShutdownStops": {"guestShutdownStops: true", "", ""}, // counts when the guest shuts down
-		"crashStops":         {"crashStops: true", "", ""},         // counts when it crashes
-		"resetCounter":       {"resetCounter: 1", "", ""},          // the first is no reset
+		"guestShutdownStops": {"guestShutdownStops: true", "", ""}, // applies when the guest shuts down
+		"crashStops":         {"crashStops: true", "", ""},         // applies when it crashes
+		"resetCounter":       {"resetCounter: 1", "", ""},          // the first value is not a reset
 		"vmType":             {"vmType: bare", "vmType", ""},
 		"updateVmType":       {"updateVmType: true", "", ""}, // the type is the same
 		"resource":           {"resource: other", "", ""},
-		"generation":         {"", "", ""}, // each row has another
+		"generation":         {"", "", ""}, // differs in each row
 	}
 	generation := 1
 	for field := range reflect.TypeFor[config.Config]().Fields() {

@@ -15,7 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// changeable is a small machine of the standard type, in its firmware.
+// changeable returns a small machine of the standard type that stays in its firmware.
 func changeable(t *testing.T, more ...string) *vm {
 	t.Helper()
 	v := newVM(t, "wrapped")
@@ -33,7 +33,7 @@ func (v *vm) section(more ...string) []string {
 	}, more...)
 }
 
-// cpus returns how many CPUs QEMU has plugged.
+// cpus returns the number of CPUs that QEMU has plugged.
 func (v *vm) cpus() int {
 	var slots []struct {
 		Path string `json:"qom-path"`
@@ -69,8 +69,7 @@ func eventually[T comparable](t *testing.T, want T, get func() T) {
 	wait.Until(t, func() bool { return get() == want })
 }
 
-// A web server that takes connections and says nothing would stop the guest, for QEMU
-// waits for it in its main thread.
+// The runner does not pass a silent web server to QEMU, which would wait for it in its main thread and stop the guest.
 func TestQEMUIsKeptFromASilentServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,8 +88,8 @@ func TestQEMUIsKeptFromASilentServer(t *testing.T) {
 	v.ends()
 }
 
-// QEMU gets no address that is internal, at the start and while the guest runs. In a pod that holds for this computer,
-// too.
+// QEMU receives no internal address, at the start and while the guest runs. In a pod this includes addresses of this
+// computer.
 func TestQEMUIsKeptFromInternalAddresses(t *testing.T) {
 	t.Parallel()
 	metadata := "drives: [{type: ide-cd, file: 'http://169.254.169.254/latest/meta-data'}]"
@@ -115,8 +114,8 @@ func TestQEMUIsKeptFromInternalAddresses(t *testing.T) {
 	v.ends()
 }
 
-// What the VM type doesn't take is a fault like others: the type that runs, and
-// the one that a restart would take.
+// An option that the VM type refuses is reported like other errors, for the running type and for the type after a
+// restart.
 func TestAFaultyOptionChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "currentCpus: 2")
@@ -137,8 +136,7 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	v.ends()
 }
 
-// The guest, a firmware, does not react to the power button; 900 seconds are
-// shortened while they run.
+// The guest, a firmware, does not react to the power button. Its 900 seconds are shortened while they run.
 func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -153,8 +151,8 @@ func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	v.nothingLeft()
 }
 
-// The guest has no more time than the pod, which has none left for a powerdownTimeout
-// that became longer after its start.
+// The guest's time is limited by the pod's grace period, which does not grow when powerdownTimeout is increased after
+// the start.
 func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -171,8 +169,7 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A configuration that isn't there any more is reported; the one before stays in force,
-// until there is one again.
+// A missing configuration is reported. The previous configuration stays active until the file returns.
 func TestTheConfigurationDisappears(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)

@@ -33,7 +33,7 @@ func (v *vm) awaitsBy(receive *runner.Receive) []byte {
 	return text
 }
 
-// hasAllRecords requires that the disk of a VM that has been stopped has what the guest has said.
+// hasAllRecords requires that the disk of a stopped VM contains everything that the guest has reported.
 func (c *counting) hasAllRecords(disk, format string) {
 	c.t.Helper()
 	said := c.counts()
@@ -43,13 +43,12 @@ func (c *counting) hasAllRecords(disk, format string) {
 	require.NoError(c.t, err, "%s", out)
 	text, err := os.ReadFile(raw)
 	require.NoError(c.t, err)
-	last := guest.LastRecord(text) // it may have said more than was heard
+	last := guest.LastRecord(text) // it may have printed more than was read
 	require.GreaterOrEqual(c.t, last, uint32(said[len(said)-1]))
 	require.NoError(c.t, guest.CheckRecords(text, last))
 }
 
-// Each disk of a VM is judged by itself: what is shared stays where it is, and the others are copied, one beside the
-// other.
+// Each disk of a VM is handled separately: shared disks stay, and the others are copied at the same time.
 func TestAGuestMovesWithSomeOfItsDisks(t *testing.T) {
 	t.Parallel()
 	t.Run("those that are not there", func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// ends ends the VM, well.
+// ends ends the VM successfully.
 func (v *vm) ends() {
 	v.t.Helper()
 	_, err := v.stop()
@@ -20,8 +20,8 @@ func (v *vm) ends() {
 	v.nothingLeft()
 }
 
-// A data directory of the original system has the same machine in it: its identity,
-// the firmware's variables, what its TPM keeps.
+// The runner accepts a data directory of VM-Operator. The machine stays the same: its identity, the firmware's
+// variables, and the TPM's state.
 func TestDataOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
@@ -57,7 +57,7 @@ func TestDataOfTheOriginal(t *testing.T) {
 	require.Equal(t, "\"qemu\": {}\n", v.read("data", "VM.ftl.yaml"), "the way back is open")
 }
 
-// Without a choice KVM runs the guest if it can; if it can't, that is reported.
+// By default, KVM runs the guest if it works. Otherwise the status reports this.
 func TestTheAcceleratorIsChosen(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", "firmware: bios", "network: []")

@@ -19,11 +19,11 @@ import (
 	"vmop/vmstatus"
 )
 
-// A publisher serves the image of a disk that a BIOS starts, in the format qcow2.
+// publisher serves a qcow2 image of a disk that a BIOS can boot.
 type publisher struct {
 	*httptest.Server
 	fetched atomic.Int32
-	// gate keeps the second half of the image until it is closed.
+	// gate holds back the second half of the image until it is closed.
 	gate chan struct{}
 }
 
@@ -55,7 +55,7 @@ func (v *vm) publisher() *publisher {
 	return p
 }
 
-// ofImage is a small machine with a disk that is made of an image.
+// ofImage returns the lines of a small machine with a disk that is created from an image.
 func ofImage(drive string) []string {
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
@@ -63,8 +63,8 @@ func ofImage(drive string) []string {
 	}
 }
 
-// From a configuration with a URL to a guest that has booted. The status shows the way there,
-// and a stop request ends it; the next start begins anew.
+// A VM boots from a disk that is created from a URL. The status shows the progress. A stop request cancels the
+// download, and the next start restarts it.
 func TestAGuestBootsFromADiskThatIsMadeOfAnImage(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard")

@@ -18,7 +18,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// Rows of the fault matrix that are about the configuration of a VM that runs.
+// Rows of the fault matrix about the configuration of a running VM.
 
 func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 	t.Parallel()
@@ -77,14 +77,14 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 	v.ends()
 }
 
-// replace exchanges a file in one step.
+// replace replaces a file in one step.
 func (v *vm) replace(name, text string) {
 	v.t.Helper()
 	v.write(name+".new", text)
 	require.NoError(v.t, os.Rename(v.path(name+".new"), v.path(name)))
 }
 
-// yamlBomb returns lines that grow ninefold each.
+// yamlBomb returns lines, each of which grows the data ninefold.
 func yamlBomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {
@@ -111,13 +111,13 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	v.holds(vmstatus.ConditionConfigApplied, "False ConfigInvalid")
 	require.Equal(t, 2, v.status().CPUs)
 
-	// The guest uses some 40 MiB. What it can't give it keeps, and lives.
+	// The guest uses about 40 MiB. It keeps the memory that it needs, and survives.
 	v.configure("standard", nil, section("currentCpus: 2", "currentRam: 1 MiB")...)
 	s := v.becomes("less memory", func(s status.Status) bool { return s.RAM < 128<<20 })
 	require.Greater(t, s.RAM, int64(1<<20))
 	v.lives(pid)
 
-	// One thing after the other: a Linux that has no memory left may panic when a CPU is plugged.
+	// Change one value at a time: Linux may panic when a CPU is plugged while it has no free memory.
 	v.configure("standard", nil, section("currentCpus: 2", "currentRam: 256 MiB")...)
 	v.becomes("all of the memory", func(s status.Status) bool { return s.RAM == 256<<20 })
 	v.configure("standard", nil, section("currentCpus: 3", "currentRam: 256 MiB")...)
@@ -127,8 +127,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	c.Type("ping")
 	c.Await(`pong`)
 
-	// QEMU can't unplug a CPU with TCG, or the guest may refuse: it is said,
-	// and more CPUs are plugged all the same.
+	// QEMU can't unplug a CPU with TCG, and the guest may refuse. This is reported, and CPUs can still be added.
 	v.configure("standard", nil, section("currentCpus: 1")...)
 	s = v.becomes("a problem", func(s status.Status) bool {
 		return s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonNotPossible
@@ -178,8 +177,8 @@ func TestFault24WhatCannotChange(t *testing.T) {
 	v.ends()
 }
 
-// What comes in the place of the configuration, or of a file beside it, may be anything; it
-// keeps nothing waiting, and a VM whose file system hangs can be stopped.
+// If something else replaces the configuration or a file next to it, the runner does not block. A VM with a hanging
+// file system can be stopped.
 func TestFault21TheConfigurationIsNoFile(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -10,9 +10,9 @@ import (
 	"vmop/test/invariants"
 )
 
-// Row 12 of the fault matrix is about what QEMU's monitor may say.
+// Row 12 of the fault matrix: messages of QEMU's monitor.
 
-// talkative is a VM that runs, and whose monitor says what the test wants.
+// talkative returns a running VM with a monitor that sends the test's messages.
 func talkative(t *testing.T) (v *vm, p *interposer, answers func()) {
 	t.Helper()
 	v = newVM(t, "bare")
@@ -30,7 +30,7 @@ func talkative(t *testing.T) (v *vm, p *interposer, answers func()) {
 	}
 }
 
-// What belongs to nothing is passed over.
+// The runner ignores messages without meaning.
 func TestFault12TheMonitorTalksNonsense(t *testing.T) {
 	t.Parallel()
 	v, p, answers := talkative(t)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// After what can't be understood the connection is made anew; the guest does
-// not notice.
+// After an invalid message the runner reconnects, and the guest does not notice.
 func TestFault12TheMonitorsConnectionIsRuined(t *testing.T) {
 	t.Parallel()
 	v, p, answers := talkative(t)
@@ -20,7 +19,7 @@ func TestFault12TheMonitorsConnectionIsRuined(t *testing.T) {
 		p.reconnected()
 		answers()
 	}
-	p.say([]byte(`{"return": `)) // half a line
+	p.say([]byte(`{"return": `)) // an incomplete line
 	p.hangUp()
 	p.reconnected()
 	answers()

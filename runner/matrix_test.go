@@ -21,11 +21,10 @@ import (
 	"vmop/vmstatus"
 )
 
-// The rows of the fault matrix (test/faults) that are about a VM's processes and
-// files. What must hold whatever has happened is in test/invariants and in
-// the methods here.
+// The rows of the fault matrix (test/faults) about a VM's processes and files. Package test/invariants and the methods
+// here check the conditions that always hold.
 
-// status is what the runner says of the VM.
+// status returns the VM's status from the runner.
 func (v *vm) status() status.Status {
 	v.t.Helper()
 	s, err := v.client().Status(v.t.Context())
@@ -40,8 +39,7 @@ func (v *vm) condition(c vmstatus.ConditionType) string {
 	return fmt.Sprintf("%s %s", is.Status, is.Reason)
 }
 
-// lives requires that the guest runs, in the same one QEMU as ever, and that the
-// status says so.
+// lives requires that the guest still runs in the same QEMU, and that the status reports this.
 func (v *vm) lives(pid int) {
 	v.t.Helper()
 	require.Equal(v.t, pid, invariants.OneQEMU(v.t, v.dir))
@@ -51,8 +49,7 @@ func (v *vm) lives(pid int) {
 	require.Equal(v.t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 }
 
-// lastWord returns a function that waits for the end of the VM, and returns the
-// last status that was published.
+// lastWord returns a function that waits for the end of the VM, and returns the last published status.
 func (v *vm) lastWord() func() status.Status {
 	v.t.Helper()
 	events, err := v.client().Events(v.t.Context(), control.TypeStatus)
@@ -71,8 +68,8 @@ func (v *vm) lastWord() func() status.Status {
 	}
 }
 
-// fails requires that the VM can't be started, for a reason that says all of
-// parts, and that nothing is left.
+// fails requires that the VM can't be started, that the error contains all parts, and that the attempt leaves no files
+// or processes.
 func (v *vm) fails(parts ...string) {
 	v.t.Helper()
 	v.start()
@@ -86,7 +83,7 @@ func (v *vm) fails(parts ...string) {
 	invariants.NothingLeft(v.t, v.dir)
 }
 
-// whole is a VM that has all that must not be lost.
+// whole returns a VM with everything that must not be lost.
 func whole(t *testing.T, more ...string) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
@@ -98,7 +95,7 @@ func whole(t *testing.T, more ...string) *vm {
 	return v
 }
 
-// kept requires that nothing is left of a VM of whole but what must be.
+// kept requires that the VM of whole has left exactly the persistent files.
 func (v *vm) kept() {
 	v.t.Helper()
 	invariants.NothingLeft(v.t, v.dir)
@@ -109,7 +106,7 @@ func (v *vm) kept() {
 	require.EqualValues(v.t, flashSize, info.Size())
 }
 
-// flashSize is that of the variables of uefi-4m.
+// flashSize is the size of the variables of uefi-4m, in bytes.
 const flashSize = 540672
 
 func TestFault04QEMUIsKilled(t *testing.T) {
@@ -146,7 +143,7 @@ func TestFault05QEMURefusesItsArguments(t *testing.T) {
 	)
 }
 
-// helperTPM is the line of a vm section that has a script in swtpm's place.
+// helperTPM replaces swtpm with a script. It returns the line for the vm section.
 func (v *vm) helperTPM(script string) string {
 	v.t.Helper()
 	v.write("tpm", script)
@@ -239,7 +236,7 @@ func (v *vm) smallDisk(name, size string) {
 	v.t.Cleanup(func() { require.NoError(v.t, syscall.Unmount(dir, 0)) })
 }
 
-// moved has a directory of the VM elsewhere in its folder.
+// moved moves a directory of the VM within its folder.
 func (v *vm) moved(from, to string) {
 	v.t.Helper()
 	text := v.read("config.yaml")

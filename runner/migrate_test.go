@@ -22,7 +22,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// counting is a VM whose guest counts, and what it has said.
+// counting is a VM with a guest that counts, and the guest's output.
 type counting struct {
 	*vm
 
@@ -30,7 +30,7 @@ type counting struct {
 	said []uint64
 }
 
-// newCounting returns a VM with a disk, which may be another VM's, too.
+// newCounting returns a VM with a disk, which other VMs may share.
 func newCounting(t *testing.T, disk string, section ...string) *counting {
 	t.Helper()
 	for _, line := range []string{
@@ -46,7 +46,7 @@ func newCounting(t *testing.T, disk string, section ...string) *counting {
 	return &counting{vm: newVM(t, "standard", section...)}
 }
 
-// hears reads what the guest says from now on.
+// hears reads the guest's output from now on.
 func (c *counting) hears() {
 	c.t.Helper()
 	conn, err := openConsole(c.t.Context(), c.path("run"))
@@ -76,7 +76,7 @@ func (c *counting) counted() {
 	wait.Until(c.t, func() bool { return len(c.counts()) > before+3 })
 }
 
-// receives starts a runner that waits for the guest of another one, and returns its invitation.
+// receives starts a runner that waits for the guest of another runner, and returns its invitation.
 func (v *vm) receives() []byte {
 	v.t.Helper()
 	v.receive = &runner.Receive{Address: "127.0.0.1:0", Invitation: v.path("invitation"), Migration: "m-1"}
@@ -88,7 +88,7 @@ func (v *vm) receives() []byte {
 	return text
 }
 
-// migrates has the guest moved.
+// migrates migrates the guest.
 func (v *vm) migrates(ctx context.Context, invitation []byte) error {
 	v.t.Helper()
 	return v.client().Migrate(ctx, control.MigrationRequest{Invitation: invitation}, func(vmstatus.Progress) {})
@@ -124,7 +124,7 @@ func TestAGuestMovesToAnotherRunner(t *testing.T) {
 	require.ErrorContains(t, err, "the guest was moved to the runner at 127.0.0.1:")
 
 	to.ends()
-	to.runs() // from now on it is started here, as it is: of this migration no other guest comes
+	to.runs() // it is now started here; this migration can't deliver another guest
 	_, err = to.client().Invitation(t.Context())
 	require.ErrorContains(t, err, "doesn't wait for the guest of another one")
 	again := to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
@@ -133,7 +133,7 @@ func TestAGuestMovesToAnotherRunner(t *testing.T) {
 	require.Equal(t, from.read("data", "vmtype.txtar"), to.read("data", "vmtype.txtar"))
 }
 
-// What would give the guest other hardware or another disk is refused, and it continues where it is.
+// A migration that would change the guest's hardware or disk is refused, and the guest continues at the source.
 func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
 	t.Parallel()
 	disk := diskOf(t, guest.Counter(false))
@@ -159,7 +159,7 @@ func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
 	}
 }
 
-// A runner that waits for a guest ends when it is asked to, also before a source has said anything.
+// A runner that waits for a guest stops on request, even before a source has connected.
 func TestARunnerThatWaitsForAGuestIsStopped(t *testing.T) {
 	t.Parallel()
 	to := newCounting(t, diskOf(t, guest.Counter(false)))
@@ -170,14 +170,14 @@ func TestARunnerThatWaitsForAGuestIsStopped(t *testing.T) {
 	require.NoFileExists(t, to.path("invitation"))
 }
 
-// A guest whose TPM is lost stays: another would have nothing of it.
+// A guest with a lost TPM is not migrated, because the target's TPM would lack its data.
 func TestAGuestStaysWithoutItsTPM(t *testing.T) {
 	t.Parallel()
 	disk := diskOf(t, guest.Counter(false))
 	from, to := newCounting(t, disk, "useTpm: true"), newCounting(t, disk, "useTpm: true")
 	from.runs()
 	from.hears()
-	from.counted() // its firmware doesn't use the TPM any more
+	from.counted() // its firmware no longer uses the TPM
 	r := control.MigrationRequest{Invitation: to.receives(), Bandwidth: 100 << 10}
 	var once sync.Once
 	err := from.client().Migrate(t.Context(), r, func(p vmstatus.Progress) {

@@ -11,13 +11,13 @@ import (
 	"vmop/test/tier"
 )
 
-// moving are two VMs of one definition, between which a Linux moves.
+// moving is a migration of Linux between two VMs of the same definition.
 type moving struct {
 	from, to *vm
-	types    string // the folder of their VM type; "": that of the tests
+	types    string // the folder of their VM type, or "" for the tests' folder
 }
 
-// newMoving starts the first one, with lines that both have.
+// newMoving starts the first VM, with the configuration of both.
 func newMoving(t *testing.T, types, vmType, maximum string, section ...string) *moving {
 	t.Helper()
 	m := &moving{types: types}
@@ -35,7 +35,7 @@ func newMoving(t *testing.T, types, vmType, maximum string, section ...string) *
 	return m
 }
 
-// moves moves the guest, and waits until it runs there.
+// moves moves the guest, and waits until it runs at the target.
 func (m *moving) moves(t *testing.T) {
 	t.Helper()
 	require.NoError(t, m.from.migrates(t.Context(), m.to.receives()))
@@ -43,8 +43,8 @@ func (m *moving) moves(t *testing.T) {
 	m.to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
 }
 
-// CPUs that were plugged and memory that the balloon has are the same after a move, and follow the configuration of the
-// other side from then on, whether that differed before the move or changes later.
+// After a migration, hot-plugged CPUs and ballooned memory are unchanged. They then follow the target's configuration,
+// whether it differed before or changes later.
 func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestCPUsAndABalloonMoveWithTheGuest(t *testing.T) {
 	}
 }
 
-// The same with memory by virtio-mem.
+// The same holds for memory from virtio-mem.
 func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -95,14 +95,14 @@ func TestPluggedMemoryMovesWithTheGuest(t *testing.T) {
 	m.to.ends()
 }
 
-// balloon returns the bytes that the balloon leaves to the guest.
+// balloon returns the number of bytes that the balloon leaves to the guest.
 func (v *vm) balloon() int64 {
 	var info struct{ Actual int64 }
 	v.qmp(&info, "query-balloon")
 	return info.Actual
 }
 
-// running returns how many CPUs QEMU runs.
+// running returns the number of CPUs in QEMU.
 func (v *vm) running() int {
 	var cpus []any
 	v.qmp(&cpus, "query-cpus-fast")

@@ -24,8 +24,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// newNamespace takes the test's goroutine to an empty network namespace for
-// good; its thread ends with it, and the namespace, too.
+// newNamespace moves the test's goroutine to an empty network namespace. The thread and the namespace end with the
+// goroutine.
 func newNamespace(t *testing.T) {
 	t.Helper()
 	namespace, err := ns.TempNetNS()
@@ -33,14 +33,14 @@ func newNamespace(t *testing.T) {
 	t.Cleanup(func() { namespace.Close() })
 	runtime.LockOSThread()
 	require.NoError(t, namespace.Set())
-	// Its addresses come and go by themselves.
+	// IPv6 addresses would appear and disappear automatically.
 	for _, scope := range []string{"all", "default"} {
 		require.NoError(t, os.WriteFile("/proc/sys/net/ipv6/conf/"+scope+"/disable_ipv6", []byte("1"), 0))
 	}
 	require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
 }
 
-// namespace describes what is in the namespace.
+// namespace describes the contents of the namespace.
 func namespace(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -52,8 +52,7 @@ func namespace(t *testing.T) string {
 	return all.String()
 }
 
-// runHere runs the VM in the test's own goroutine, and tells it to stop as soon
-// as its guest runs.
+// runHere runs the VM in the test's own goroutine, and stops it as soon as its guest runs.
 func (v *vm) runHere() (runner.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(v.t.Context())
 	defer cancel(errEnough)
@@ -67,8 +66,7 @@ func (v *vm) runHere() (runner.Outcome, error) {
 
 const networkUUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// A tap is there and on its bridge while the VM runs, and only then. QEMU can do no more
-// with the network than that.
+// A tap exists on its bridge exactly while the VM runs. QEMU has no other access to the network.
 func TestTapOnABridge(t *testing.T) {
 	t.Parallel()
 	newNamespace(t)
@@ -102,7 +100,7 @@ func TestTapOnABridge(t *testing.T) {
 	}
 }
 
-// With filter: true the guest is kept to the hardware address of its card, and QEMU keeps the rules.
+// With filter: true the guest can use only its card's hardware address, and QEMU's process holds the rules.
 func TestAFilterWithoutALease(t *testing.T) {
 	t.Parallel()
 	newNamespace(t)
@@ -134,7 +132,7 @@ func links(t *testing.T) (names []string) {
 	return names
 }
 
-// What a masquerade network needs is there while the VM runs, and only then.
+// The resources of a masquerade network exist exactly while the VM runs.
 func TestMasquerade(t *testing.T) {
 	t.Parallel()
 	newNamespace(t)
@@ -156,8 +154,7 @@ func TestMasquerade(t *testing.T) {
 	require.Equal(t, before, namespace(t))
 }
 
-// hasNetfilterSocket reports whether a process has a netlink socket of the namespace
-// open that speaks to the firewall.
+// hasNetfilterSocket reports whether a process has an open netlink socket of the namespace for the firewall.
 func hasNetfilterSocket(t *testing.T, pid int) bool {
 	t.Helper()
 	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
@@ -176,7 +173,7 @@ func hasNetfilterSocket(t *testing.T, pid int) bool {
 	})
 }
 
-// A start that goes wrong takes its taps back.
+// A failed start removes its taps.
 func TestTapOfAFailedStart(t *testing.T) {
 	t.Parallel()
 	newNamespace(t)

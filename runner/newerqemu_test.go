@@ -13,7 +13,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// located returns a VM that is run by a QEMU, in a folder of programs.
+// located returns a VM that uses the QEMU in a folder of programs.
 func located(t *testing.T, programs, disk string) *counting {
 	t.Helper()
 	v := newCounting(t, disk)
@@ -24,7 +24,7 @@ func located(t *testing.T, programs, disk string) *counting {
 	return v
 }
 
-// both returns a VM that is run by the older QEMU, and one that is run by the newer: tools/scripts/newer-qemu has both.
+// both returns a VM with the older QEMU and a VM with the newer. tools/scripts/newer-qemu installs both.
 func both(t *testing.T) (older, newer *counting) {
 	t.Helper()
 	folder := os.Getenv("VMOP_OLDER_QEMU")
@@ -45,7 +45,7 @@ func (c *counting) goes(to *counting) {
 	to.counted()
 }
 
-// A guest moves to a newer QEMU, where its machine keeps its version, and so it can go back.
+// A guest moves to a newer QEMU, where its machine keeps its version, so that it can move back.
 func TestAGuestMovesToANewerQEMU(t *testing.T) {
 	t.Parallel()
 	older, newer := both(t)
@@ -59,7 +59,7 @@ func TestAGuestMovesToANewerQEMU(t *testing.T) {
 	older.nothingLeft()
 }
 
-// An older QEMU has no machine of the version that a newer one has made, and refuses the guest, which stays.
+// An older QEMU lacks the machine version of a newer QEMU. It refuses the guest, which stays.
 func TestAnOlderQEMURefusesANewerMachine(t *testing.T) {
 	t.Parallel()
 	older, newer := both(t)

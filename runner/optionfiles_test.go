@@ -11,9 +11,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// Where the manager has written the configuration, the runner itself lets vm.options
-// name files of the image repository only, whatever the manager has checked; also with a
-// type that the VM has kept from before that.
+// With a configuration from the manager, the runner itself lets vm.options name only files in the image repository,
+// independent of the manager's checks, and even with a type that the VM had pinned earlier.
 func TestOptionsNameFilesOfTheRepositoryOnly(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "windows")

@@ -9,8 +9,7 @@ import (
 	"vmop/runner/prepare"
 )
 
-// A VM type copies over nothing that the runner keeps, not even with its record of the
-// kind of a copy.
+// A VM type can't overwrite the runner's files with a copy, including files that record the kind of a copy.
 func TestATypeCopiesOverNoFileOfTheRunner(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")

@@ -12,8 +12,7 @@ import (
 	"vmop/test/invariants"
 )
 
-// A fault of the runner itself is no reason to end the guest: on its way out it
-// touches nothing.
+// A panic of the runner does not end the guest: the exiting runner changes nothing.
 func TestPanicLeavesTheMachine(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")

@@ -14,7 +14,7 @@ import (
 	"vmop/test/tier"
 )
 
-// has waits until disks that were attached to the VM are in a state, so many.
+// has waits until the VM has a number of attached disks in a state.
 func (v *vm) has(count int, state string) {
 	v.t.Helper()
 	v.becomes(state, func(s status.Status) bool {
@@ -27,7 +27,7 @@ func (v *vm) has(count int, state string) {
 	})
 }
 
-// A guest with a disk that it has got while it ran stays where the target has no such disk.
+// A guest with an attached disk is not migrated if the target lacks the disk.
 func TestAGuestStaysWithItsAttachedDisk(t *testing.T) {
 	t.Parallel()
 	disk := diskOf(t, guest.Counter(false))
@@ -77,8 +77,8 @@ func TestAGuestStaysWithItsAttachedDisk(t *testing.T) {
 	from.counted()
 }
 
-// A Linux finds the CD drives that it has got while it ran in their places, reads what it had not read, and keeps the
-// one whose tray it has locked.
+// After a migration, Linux finds its attached CD drives in the same places, reads data that it had not read, and keeps
+// the drive with the locked tray.
 func TestCDDrivesMoveWithTheGuest(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -24,11 +24,11 @@ import (
 	"vmop/vmstatus"
 )
 
-// container is the name by which this program takes the system calls that RuntimeDefault leaves to a container without
-// capabilities, and becomes the program of its arguments.
+// container is the name under which this program restricts itself to the system calls that RuntimeDefault allows a
+// container without capabilities, and executes its arguments.
 const container = "container"
 
-// TestMain calls it; it doesn't return in a container.
+// containIfAsked is called by TestMain. It doesn't return in a container.
 func containIfAsked() {
 	if filepath.Base(os.Args[0]) != container {
 		return
@@ -41,10 +41,9 @@ func containIfAsked() {
 	os.Exit(1)
 }
 
-// deniedCalls are the first and the last of each range of the numbers of system calls on x86-64 that containerd's
-// default profile denies to a container without capabilities, with EPERM: what its list of allowed calls lacks.
-// The calls that create or enter namespaces, mount, trace by process_vm_readv or pidfd_getfd, and load programs
-// are among them.
+// deniedCalls returns the first and the last number of each range of x86-64 system calls that containerd's default
+// profile denies with EPERM to a container without capabilities, because its allow list lacks them. They include the
+// calls that create or enter namespaces, mount, trace with process_vm_readv or pidfd_getfd, and load programs.
 //
 // See https://github.com/containerd/containerd/blob/main/contrib/seccomp/seccomp_default.go.
 func deniedCalls() []uint32 {
@@ -55,8 +54,8 @@ func deniedCalls() []uint32 {
 	}
 }
 
-// containCalls denies deniedCalls, and clone(2) with a namespace, to this program and to what it becomes. As in
-// containers, clone3(2) is unknown: a filter can't read its flags.
+// containCalls denies deniedCalls, and clone(2) with a namespace, to this program and to the program that it executes.
+// As in containers, clone3(2) is unknown, because a filter can't read its flags.
 func containCalls() error {
 	if runtime.GOARCH != "amd64" {
 		return errors.New("the list of system calls is for x86-64")
@@ -71,7 +70,7 @@ func containCalls() error {
 		allow    = unix.SECCOMP_RET_ALLOW
 		deny     = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 		unknown  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-		argument = 16 // of struct seccomp_data
+		argument = 16 // offset in struct seccomp_data
 		spaces   = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
 			unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 	)
@@ -106,14 +105,14 @@ func nilIfZero(errno unix.Errno) error {
 	return errno
 }
 
-// pod has the rights that the manager gives to the pod of a VM.
+// pod describes the privileges that the manager grants to the pod of a VM.
 type pod struct {
 	user         int
-	capabilities []string // in lower case, without "cap_"
+	capabilities []string // lower case, without "cap_"
 	privileged   bool
 }
 
-// pods returns one pod for each set of rights.
+// pods returns one pod for each set of privileges.
 func pods() map[string]pod {
 	return map[string]pod{
 		"restricted":      {user: 4711},
@@ -123,13 +122,13 @@ func pods() map[string]pod {
 	}
 }
 
-// In pods whose runtime applies its default seccomp profile QEMU gets no root folder of its own. Of all attempts one
-// succeeds then: to connect to a unix socket of the same user, as far as the pod has one. The condition says so.
+// In pods with the runtime's default seccomp profile, QEMU has no separate root folder. Only one attempt succeeds: to
+// connect to a Unix socket of the same user, if the pod contains one. The condition reports this.
 func TestABrokenOutQEMUOfAPodGetsOneThing(t *testing.T) {
 	t.Parallel()
 	for kind, p := range pods() {
 		if p.privileged {
-			continue // TestABrokenOutQEMUGetsNothing
+			continue // see TestABrokenOutQEMUGetsNothing
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +147,7 @@ func TestABrokenOutQEMUOfAPodGetsOneThing(t *testing.T) {
 	}
 }
 
-// newAttackedPod returns a VM with the attacker in QEMU's place, and a runner, which the pod's user may use.
+// newAttackedPod returns a VM in which the attacker replaces QEMU, and a runner that the pod's user may execute.
 func newAttackedPod(t *testing.T, p pod) (*vm, targets) {
 	t.Helper()
 	v, to := newAttacked(t)
@@ -167,7 +166,7 @@ func (v *vm) runnerArgs() []string {
 	return []string{v.path("bin", "vmrunner"), "run", "-c", v.path("config.yaml"), "--vmtypes", v.types}
 }
 
-// attackedPod requires what newAttackedPod's VM has got from the attacker.
+// attackedPod checks the attacker's results in the VM of newAttackedPod.
 func (v *vm) attackedPod(to targets, p pod) {
 	t := v.t
 	t.Helper()
@@ -191,7 +190,7 @@ func (v *vm) attackedPod(to targets, p pod) {
 	require.Regexp(t, message, c.Message)
 }
 
-// belongsTo gives the files of the VM, and of the other VM, to a user.
+// belongsTo changes the owner of the files of the VM and of the other VM.
 func (v *vm) belongsTo(to targets, user int) {
 	v.t.Helper()
 	for _, dir := range []string{v.dir, filepath.Dir(to.OtherMonitor)} {

@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// limited is a VM of the type wrapped, under a policy that allows it images in its
-// folder named *.iso.
+// limited returns a VM of the type wrapped, with a policy that allows images named *.iso in its folder.
 func limited(t *testing.T) *vm {
 	t.Helper()
 	v := changeable(t, "currentCpus: 1", "drives: [{type: ide-cd, file: a.iso}]")
@@ -34,8 +33,8 @@ rules:
 	return v
 }
 
-// A medium is changed while the VM runs, and options could make the type fail,
-// so that what would be changed is not known: neither is a way round the policy.
+// Neither changing a medium of a running VM nor options that make the type fail, so that the changes are unknown, can
+// bypass the policy.
 func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	t.Parallel()
 	v := limited(t)
@@ -58,7 +57,7 @@ func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	v.ends()
 }
 
-// Under a policy the runner has a sandbox of its own on QEMU's command line, before the words of the VM type.
+// With a policy, the runner puts its own sandbox option on QEMU's command line, before the arguments of the VM type.
 func TestThePolicysSandboxIsTheRunners(t *testing.T) {
 	t.Parallel()
 	v := limited(t)

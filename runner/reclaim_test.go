@@ -17,7 +17,7 @@ import (
 	"vmop/test/guest"
 )
 
-// inPod has the VM run as in a pod, whose API server doesn't answer.
+// inPod makes the VM run as in a pod without access to the API server.
 func (v *vm) inPod() {
 	v.t.Helper()
 	for name, text := range map[string]string{"namespace": "default", "token": "token", "ca.crt": ""} {
@@ -32,8 +32,7 @@ func (v *vm) inPod() {
 	v.reporter = k8s.NewReporter(pod, slog.New(slog.DiscardHandler))
 }
 
-// released leaves the data of a source whose machine has ended when it had released its guest, and returns what its
-// target listens with.
+// released prepares the data of a source that ended after it released its guest, and returns the keys of its target.
 func (v *vm) released() link.Keys {
 	v.t.Helper()
 	target, source, err := link.NewKeys("127.0.0.1:0", time.Now())
@@ -47,8 +46,8 @@ func (v *vm) released() link.Keys {
 	return target
 }
 
-// A pod whose machine has ended after the guest was released asks the target, and starts the guest if it is not there,
-// and never will be.
+// A pod that lost its machine after the guest was released asks the target. It starts the guest if the target does not
+// have it and never will.
 func TestAPodWithoutItsMachineAsks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -17,21 +17,20 @@ import (
 	"vmop/vmstatus"
 )
 
-// stockGuest is a guest on a machine of a stock type, and what is true there.
+// stockGuest is a guest on a machine of a stock type, with the expected results.
 type stockGuest struct {
 	vmType      string
 	image       func(testing.TB) guest.Image
 	commandLine string
-	firmware    string   // BIOS unless it is given
-	section     []string // more lines of the vm section
-	reports     []string // patterns of what the guest says of its machine
+	firmware    string   // BIOS by default
+	section     []string // additional lines of the vm section
+	reports     []string // patterns of the guest's reports about its machine
 	fixedCPUs   bool     // CPUs can't be plugged
 	noBalloon   bool
-	fixedDisks  bool // a guest is not told that a disk has grown
+	fixedDisks  bool // the guest does not see that a disk has grown
 }
 
-// Each guest finds its devices, takes part in what the rules allow, and powers
-// off when it is asked to.
+// Each guest finds its devices, sees the live changes that the rules allow, and powers off on request.
 func TestStockTypesRun(t *testing.T) {
 	t.Parallel()
 	const nothing = `tpm none`
@@ -157,8 +156,7 @@ func (g stockGuest) run(t *testing.T) {
 	v.nothingLeft()
 }
 
-// frequency returns this machine's, in kHz, for a guest that can't measure its
-// own.
+// frequency returns this machine's CPU frequency in kHz, for a guest that can't measure it.
 func frequency(t *testing.T) string {
 	t.Helper()
 	info, err := os.ReadFile("/proc/cpuinfo")

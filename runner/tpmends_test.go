@@ -13,7 +13,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A guest that has come stays the source's if the process of its TPM has ended meanwhile.
+// If the target's TPM process ends during the migration, the guest stays at the source.
 func TestAGuestIsNotTakenWithoutItsTPM(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("true")
@@ -26,7 +26,7 @@ func TestAGuestIsNotTakenWithoutItsTPM(t *testing.T) {
 	m := &run{vm: vm, processes: &launch.Processes{Helpers: []*childprocess.Process{p}}}
 	require.EqualError(t, (&receiver{run: m}).writeRecords(), "the process of its TPM has ended")
 
-	m.processes.Helpers = nil // it has ended before this runner began
+	m.processes.Helpers = nil // it ended before this runner started
 	require.EqualError(t, (&receiver{run: m}).writeRecords(), "the process of its TPM has ended")
 	vm.Plan.Helpers = nil
 	require.Nil(t, m.tpmEnds(), "the machine has no TPM that could end")

@@ -13,8 +13,7 @@ import (
 	"vmop/test/tier"
 )
 
-// mount makes a folder of VM types as the kubelet does: its files are links into a
-// folder that is exchanged as a whole.
+// mount writes a folder of VM types as the kubelet does: its files are links into a folder that is replaced as a whole.
 func mount(t *testing.T, folder, version string, modules map[string]string) {
 	t.Helper()
 	data := filepath.Join(folder, "..data")
@@ -29,7 +28,7 @@ func mount(t *testing.T, folder, version string, modules map[string]string) {
 	require.NoError(t, os.Rename(data+"_tmp", data))
 }
 
-// ownType is a type of a machine with one more device.
+// ownType returns a machine type with one more device.
 func ownType(device string) string {
 	return `load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
 
@@ -44,8 +43,8 @@ def launch(vm, host):
 `
 }
 
-// A changed module of the VM's type shows in what awaits a restart, if a restart
-// would take it, and if it makes a difference.
+// A changed module of the VM's type is shown as a pending change, if a restart would use it and if it makes a
+// difference.
 func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
@@ -85,9 +84,8 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	v.ends()
 }
 
-// A type that does not end keeps neither the VM nor the next configuration
-// waiting: it is evaluated in a process of its own, and given up at a limit, or
-// when something else is wanted.
+// A type that does not end blocks neither the VM nor the next configuration: it is evaluated in a separate process, and
+// canceled at a time limit or when another evaluation is requested.
 func TestATypeThatDoesNotEnd(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

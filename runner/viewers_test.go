@@ -22,7 +22,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// client talks to the VM's runner.
+// client returns a client of the VM's runner.
 func (v *vm) client() *control.Client {
 	v.t.Helper()
 	client, err := control.Dial(v.t.Context(), filepath.Join(v.path("run"), control.SocketName))
@@ -55,8 +55,8 @@ func (v *vm) shows(clients ...string) status.Status {
 	})
 }
 
-// look does a VNC client's handshake (RFC 6143, section 7) up to ServerInit, and requires that the server asks for a
-// password if there is one. No other viewer is sent away.
+// look performs a VNC client's handshake (RFC 6143, section 7) up to ServerInit, and requires that the server asks for
+// a password if there is one. Other viewers stay connected.
 func look(t *testing.T, conn net.Conn, password string) {
 	t.Helper()
 	require.NoError(t, conn.SetDeadline(wait.Deadline()))
@@ -85,8 +85,7 @@ func look(t *testing.T, conn net.Conn, password string) {
 	read(24)
 }
 
-// vncResponse answers the challenge: it is encrypted with the password, whose
-// bytes have their bits in the opposite order.
+// vncResponse answers the challenge: it encrypts it with the password, with reversed bits in each byte.
 func vncResponse(t *testing.T, password string, challenge []byte) []byte {
 	t.Helper()
 	key := make([]byte, 8)
@@ -109,7 +108,7 @@ func dialVNC(t *testing.T, network, address string) net.Conn {
 	return conn
 }
 
-// A viewer by VNC is in the status from the log-in on, however it came.
+// The status lists a VNC viewer after its log-in, for every way of connecting.
 func TestVNCViewers(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -137,7 +136,7 @@ func TestVNCViewers(t *testing.T) {
 	s := v.shows("vnc a process of this host", byTCP, byRunner)
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionConsoleConnected).Status)
 
-	// When QEMU is asked for all, the undecided one is still none.
+	// When QEMU lists its clients, a client that has not logged in is still not shown.
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
 	wait.Until(t, func() bool { return asked() >= 2 })
 	v.shows("vnc a process of this host", byTCP, byRunner)
@@ -153,8 +152,7 @@ func TestVNCViewers(t *testing.T) {
 	v.ends()
 }
 
-// The runner shows every screen, without the password that QEMU's other servers want, and lists its
-// viewers once.
+// The runner shows every screen without the password of QEMU's other servers, and lists each viewer once.
 func TestScreenThroughTheRunner(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "wrapped")
@@ -186,8 +184,8 @@ func TestScreenThroughTheRunner(t *testing.T) {
 	v.ends()
 }
 
-// A SPICE client has several connections, and is one. The password is the one
-// beside the configuration, also after it was changed.
+// A SPICE client has several connections, but is listed once. The password comes from the file next to the
+// configuration, even after a change.
 func TestSPICEViewers(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
@@ -225,7 +223,7 @@ func TestSPICEViewers(t *testing.T) {
 		inputs.LocalAddr().(*net.TCPAddr).AddrPort().String()[len("127.0.0.1:"):])
 	v.shows("spice " + screen.LocalAddr().String())
 
-	// Through the runner no password is wanted, and the client there was has to go.
+	// The runner needs no password, and disconnects the other client.
 	_, err := v.client().SPICE(t.Context(), "id", control.Type)
 	require.ErrorContains(t, err, "in use by "+screen.LocalAddr().String())
 	through, err := v.client().SPICE(t.Context(), "id", control.Take)

@@ -11,7 +11,7 @@ import (
 	"vmop/test/spice"
 )
 
-// A client of SPICE learns where the guest goes, before it is there and when it is, and is let in there.
+// A SPICE client receives the guest's new address before and after the migration, and can connect there.
 func TestAViewerIsSentToTheTarget(t *testing.T) {
 	t.Parallel()
 	disk := diskOf(t, guest.Counter(false))

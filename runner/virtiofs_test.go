@@ -11,8 +11,8 @@ import (
 	"vmop/test/tier"
 )
 
-// The guest mounts folders of the host, reads what is there, and what it writes
-// is there at once. What serves them ends with the VM.
+// The guest mounts folders of the host and reads their files, and its changes appear on the host immediately. The
+// servers end with the VM.
 func TestFoldersAreShared(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -17,7 +17,7 @@ func (v *vm) qmp(into any, command string) {
 	v.query(into, qmp.Command{Execute: command})
 }
 
-// query decodes what a command of QMP returns.
+// query decodes the result of a QMP command.
 func (v *vm) query(into any, command qmp.Command) {
 	v.t.Helper()
 	reply, err := v.client().QMP(v.t.Context(), command)
@@ -25,7 +25,7 @@ func (v *vm) query(into any, command qmp.Command) {
 	require.NoError(v.t, json.Unmarshal(reply, into))
 }
 
-// plugged returns the MiB that the virtio-mem device has given the guest.
+// plugged returns the memory of the virtio-mem device in MiB.
 func (v *vm) plugged() int64 {
 	var devices []struct {
 		Data struct{ Size int64 }
@@ -35,7 +35,7 @@ func (v *vm) plugged() int64 {
 	return devices[0].Data.Size >> 20
 }
 
-// Memory by virtio-mem follows the configuration; the guest agrees.
+// Memory from virtio-mem follows the configuration, as the guest confirms.
 func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -1,8 +1,7 @@
 #!/bin/sh
-# The first process of a node, in namespaces of its own; node.go sets its
-# environment: the folders PROGRAMS, PACKAGES, IMAGES and DIR, the node's NAME and
-# CGROUP, its ADDRESS and GATEWAY, PODS, the range of its pods' addresses, and
-# ROUTES, "RANGE ADDRESS" of the other nodes.
+# The first process of a node, in its own namespaces. node.go sets its environment: the folders PROGRAMS, PACKAGES,
+# IMAGES and DIR, the node's NAME and CGROUP, its ADDRESS and GATEWAY, PODS (the range of its pods' addresses), and
+# ROUTES ("RANGE ADDRESS" of the other nodes).
 set -eu
 until_ok() {
     tries=0
@@ -18,23 +17,23 @@ until_ok() {
 PATH=$PROGRAMS:$PACKAGES/usr/bin:$PACKAGES/usr/sbin:$PATH
 hostname "$NAME"
 
-mount --make-rprivate / # nothing of what follows is seen outside
+mount --make-rprivate / # the following mounts are invisible outside
 mount -t proc proc /proc
 
-# /sys of this network namespace, with the machine's cgroups put back.
+# Mount /sys of this network namespace, with the machine's cgroups.
 mkdir -p "$DIR/cgroup"
 mount --rbind /sys/fs/cgroup "$DIR/cgroup"
 mount -t sysfs sysfs /sys
 mount --rbind "$DIR/cgroup" /sys/fs/cgroup
 umount -l "$DIR/cgroup"
 mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs -o mode=755 tmpfs /var/lib # kubelet knows no other place for some sockets
+mount -t tmpfs -o mode=755 tmpfs /var/lib # kubelet uses fixed paths for some sockets
 mkdir /var/lib/kubelet
 mount --bind "$DIR/kubelet" /var/lib/kubelet
 mount --bind "$DIR/log" /var/log
 mount --make-rshared /
 
-# What a kubelet would set on the machine, for all, seems to be set.
+# Fake the values that a kubelet would set for the whole machine.
 seems() {
     echo "$2" >"$DIR/${1##*/}"
     mount --bind "$DIR/${1##*/}" "$1"
@@ -43,7 +42,7 @@ seems /proc/sys/vm/overcommit_memory 1
 seems /proc/sys/kernel/panic 10
 seems /proc/sys/kernel/panic_on_oops 1
 
-# A cgroup for the whole node: one in each hierarchy of version 1.
+# Create a cgroup for the node, with version 1 in each hierarchy.
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
     mkdir -p "/sys/fs/cgroup/$CGROUP"
 else
@@ -70,7 +69,7 @@ until_ok ctr version
 for image in "$IMAGES"/*.tar; do
     ctr -n k8s.io images import "$image"
 done
-while :; do # as a service manager does, when it has ended
+while :; do # restart it like a service manager
     kubelet --config "$DIR/kubelet.yaml" --kubeconfig "$DIR/kubelet.kubeconfig" \
         --hostname-override "$NAME" --node-ip "$ADDRESS" >>"$DIR/kubelet.log" 2>&1 || sleep 1
 done &

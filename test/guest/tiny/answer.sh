@@ -1,6 +1,6 @@
-# The commands of the tiny guest. Sourced by init.
+# The commands of the tiny guest. init sources this file.
 
-# answers reads commands, one a line, until its input ends.
+# answers reads commands, one per line, until its input ends.
 answers() {
     while read -r command arguments; do
         answer "$command" "$arguments"

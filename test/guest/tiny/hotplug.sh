@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# Run by uevent for every device that comes, goes or changes: brings processors
-# and memory online, and reports.
+# uevent runs this script for every device that appears, disappears or changes. The script brings processors and memory
+# online, and reports.
 . /lib/report.sh
 name=${DEVPATH##*/}
 case $ACTION:$SUBSYSTEM in

@@ -1,12 +1,12 @@
 #!/bin/busybox sh
-# The tiny guest's first program. It loads the drivers, looks at the machine the
-# way an operating system would, reports on the serial console in lines
+# The tiny guest's first program. It loads the drivers, examines the machine like an operating system, and reports on
+# the serial console in lines
 #
 #   TINY <seconds since boot> <subject> <key>=<value> …
 #
-# of which the last is "TINY <seconds> READY", and then answers commands, one a
-# line, on the serial console and on every virtio-serial port called org.tiny.*;
-# "help" lists them. What can be said on the kernel's command line:
+# The last line is "TINY <seconds> READY". It then answers commands, one per line, on the serial console and on every
+# virtio-serial port with the prefix org.tiny. "help" lists the commands. These words are possible on the kernel command
+# line:
 #
 #   tiny.dhcp      take a lease on every network card instead of 10.0.2.15
 #   tiny.ip=A/N    this address on eth0 instead of 10.0.2.15/24
@@ -17,7 +17,7 @@
 export PATH=/bin
 /bin/busybox --install -s /bin
 
-mount -t devtmpfs dev /dev 2>/dev/null # the kernel may have done so already
+mount -t devtmpfs dev /dev 2>/dev/null # the kernel may have done it
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mkdir -p /dev/pts
@@ -27,7 +27,7 @@ ln -sf /proc/self/fd /dev/fd
 . /lib/report.sh
 . /lib/answer.sh
 
-# drivers loads the modules that the image brought along, in their order.
+# drivers loads the modules of the image in order.
 drivers() {
     loaded=0
     while read -r module; do
@@ -43,9 +43,8 @@ drivers() {
     say "drivers loaded=$loaded"
 }
 
-# bindtpm binds the driver of a TPM 2.0 again until the driver knows the TPM's version. The
-# driver waits for each answer for a second or so. A busy host's swtpm needs more, and the
-# kernel then gives up, or takes the TPM for one that needs new firmware.
+# bindtpm rebinds the driver of a TPM 2.0 until the driver knows the TPM's version. The driver waits about a second for
+# each answer. On a busy host, swtpm needs longer, and the kernel gives up or assumes that the TPM needs new firmware.
 bindtpm() {
     tpm=MSFT0101:00
     [ -e /sys/bus/acpi/devices/$tpm ] || return
@@ -60,12 +59,12 @@ bindtpm() {
         sleep 1
     done
     [ $tries = 1 ] || say "driver tpm tries=$tries"
-    for device in /dev/tpm[0-9]*; do # the kernel may still use the number 0 for the first try
+    for device in /dev/tpm[0-9]*; do # the kernel may still use the number 0 for the first attempt
         [ -e /dev/tpm0 ] || ln -s "$device" /dev/tpm0
     done
 }
 
-# plugged brings online what was plugged before the listener for uevents ran.
+# plugged brings devices online that were plugged before the uevent listener ran.
 plugged() {
     for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
         [ "$(cat "$cpu" 2>/dev/null)" = 0 ] && echo 1 >"$cpu"
@@ -75,8 +74,8 @@ plugged() {
     done
 }
 
-# powerbuttons powers off when a power button is pressed. Not every busybox has
-# an acpid, so it reads struct input_event (24 bytes) from the kernel itself.
+# powerbuttons powers off when a power button is pressed. It reads struct input_event (24 bytes) from the kernel,
+# because some versions of busybox lack acpid.
 powerbuttons() {
     for event in /dev/input/event*; do
         grep -q 'ower Button' "/sys/class/input/${event##*/}/device/name" 2>/dev/null || continue
@@ -96,7 +95,7 @@ pressed() {
     done
 }
 
-# network gives every card its address, and the world a page to fetch.
+# network sets the address of every card, and serves a web page.
 network() {
     ip link set lo up
     for card in /sys/class/net/eth*; do
@@ -117,9 +116,8 @@ address() {
     fi
 }
 
-# ports answers commands on the virtio-serial ports that are ours. A port that
-# isn't open on the host's side reads as ended, hence the loop; a port
-# can be opened only once, hence one descriptor for both directions.
+# ports answers commands on our virtio-serial ports. A port that is not open on the host side returns end-of-file, so it
+# loops. A port can be opened only once, so it uses one descriptor for both directions.
 ports() {
     for port in /sys/class/virtio-ports/vport*; do
         [ -e "$port/name" ] || continue
@@ -134,7 +132,7 @@ ports() {
     done
 }
 
-flag tiny.debug || dmesg -n 1 # no kernel message may tear a line apart
+flag tiny.debug || dmesg -n 1 # kernel messages must not split a line
 say "init kernel=$(uname -r)"
 drivers
 bindtpm

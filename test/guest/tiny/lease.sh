@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Run by udhcpc: sets what the DHCP server said, and reports it.
+# udhcpc runs this script, which applies the DHCP server's settings and reports them.
 . /lib/report.sh
 case $1 in
 bound | renew)

@@ -1,12 +1,12 @@
-# What the tiny guest can see, each as a function that prints lines
-# "<subject> <key>=<value> …". Sourced by init, hotplug and lease.
+# Functions that report the tiny guest's view of the machine. Each prints lines "<subject> <key>=<value> …". init,
+# hotplug and lease source this file.
 
-# say puts one line of report on the serial console.
+# say prints one report line on the serial console.
 say() {
     printf 'TINY %s %s\n' "$(cut -d' ' -f1 /proc/uptime)" "$*" >/dev/console
 }
 
-# tell says every line that a function of this file prints.
+# tell passes each line that a function prints to say.
 tell() {
     "$@" | while IFS= read -r line; do
         case $line in
@@ -16,7 +16,7 @@ tell() {
     done
 }
 
-# flag and value read the kernel's command line: a word, a key with a default.
+# flag and value read the kernel command line: flag a word, value a key with a default.
 flag() {
     case " $(cat /proc/cmdline) " in
     *" $1 "*) ;;
@@ -38,8 +38,8 @@ bytes() {
     dd bs="$1" count=1 2>/dev/null | hexdump -v -e '/1 "%02x"'
 }
 
-# seed prints what cloud-init would read from the NoCloud disk: the file system
-# labelled CIDATA in either case, the identity, and the user data line by line.
+# seed prints what cloud-init would read from the NoCloud disk: the label CIDATA in upper or lower case, the identity,
+# and the user data line by line.
 seed() {
     disk=$(findfs LABEL=CIDATA 2>/dev/null || findfs LABEL=cidata 2>/dev/null)
     if [ -z "$disk" ]; then
@@ -57,7 +57,7 @@ seed() {
     umount /mnt/seed
 }
 
-# meta reads one top-level key of meta-data, which is YAML or JSON.
+# meta prints a top-level key of meta-data, which is YAML or JSON.
 meta() {
     sed -n "s/^[{ ]*[\"']\{0,1\}$1[\"']\{0,1\} *: *[\"']\{0,1\}\([^\"',}]*\).*/\1/p" \
         /mnt/seed/meta-data 2>/dev/null | head -n 1
@@ -86,10 +86,9 @@ firmware() {
     echo "firmware efi=1 secureboot=${secure:-0} lockdown=${lockdown:-none}"
 }
 
-# tpm asks for TPM2_ReadClock. The answer: tag 2, size 4, code 4, then time 8,
-# clock 8 (ms, survives restarts), resetCount 4, restartCount 4, safe 1. The
-# command takes the way through a file, because the device wants it in one piece
-# and printf writes line by line.
+# tpm sends TPM2_ReadClock. The answer: tag 2, size 4, code 4, then time 8, clock 8 (ms, survives restarts), resetCount
+# 4, restartCount 4, safe 1. It writes the command to a file first, because the device requires a single write, and
+# printf writes line by line.
 tpm() {
     if [ ! -e /dev/tpm0 ]; then
         echo "tpm none"
@@ -117,8 +116,8 @@ memory() {
     echo "memory $(awk '/^Mem(Total|Free|Available):/ { printf "%s%s=%skB", gap, tolower(substr($1, 4, length($1) - 4)), $2; gap = " " }' /proc/meminfo)"
 }
 
-# serial prints the serial number of a block device; that of a SCSI or ATA disk
-# follows four bytes of a page (SPC-4, 7.8.18).
+# serial prints the serial number of a block device. For a SCSI or ATA disk, the number follows four bytes of a page
+# (SPC-4, 7.8.18).
 serial() {
     cat "$1/serial" 2>/dev/null || tail -c +5 "$1/device/vpd_pg80" 2>/dev/null | tr -cd '[:alnum:]-'
 }
@@ -145,7 +144,7 @@ pci() {
     done
 }
 
-# end leaves the machine at once: poweroff, reboot or halt.
+# end immediately powers off, reboots or halts the machine.
 end() {
     sync
     say "$1"
