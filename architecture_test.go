@@ -137,7 +137,7 @@ func (tr tree) read(name string) string {
 	return string(text)
 }
 
-// readTree reads all files of the module, without those of git, those that make creates, and the modules of tools.
+// readTree reads all files of the module except git's files, files that make creates, and the modules of tools.
 func readTree(t *testing.T, files fs.FS) tree {
 	t.Helper()
 	tr := tree{files: files, fset: token.NewFileSet()}

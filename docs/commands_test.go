@@ -92,7 +92,7 @@ func kinds(t *testing.T) []string {
 }
 
 // requireFlags requires that kubectl knows the flags of the commands, which use the same verb. With --help, kubectl
-// parses all flags at the same time and does nothing. The plugin's own test checks its flags.
+// only parses the flags. The plugin's own test checks its flags.
 func requireFlags(t *testing.T, commands []pages.Command) {
 	t.Helper()
 	var args []string

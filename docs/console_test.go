@@ -138,7 +138,7 @@ func (r *reader) own() {
 	}))
 }
 
-// follow executes a page. It continues after errors, so that one run reports all of them.
+// follow executes a page. It continues after errors, so that a single run reports all errors.
 func (r *reader) follow(file string) {
 	r.t.Helper()
 	text := read(r.t, file)

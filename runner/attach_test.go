@@ -42,7 +42,7 @@ func TestACDDriveIsAttachedByTheConfiguration(t *testing.T) {
 	v.ends()
 }
 
-// silence is a server that accepts connections and sends nothing.
+// silence is a server that accepts connections but sends no data.
 func silence(t *testing.T) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

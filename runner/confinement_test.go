@@ -405,8 +405,8 @@ func (to targets) attacksOnTheNetwork() map[string]func() error {
 // refusals are the kernel's errors for a refused attempt, an invisible file, or a missing kernel module.
 var refusals = []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOENT, unix.EROFS, unix.EXDEV, unix.ENOSYS}
 
-// A program that replaces QEMU can access only what the plan permits, and the VM runs with that. The status reports the
-// confinement, even after the runner was killed.
+// A program that replaces QEMU can access only the resources that the plan permits, and they are sufficient for the VM.
+// The status reports the confinement, even after the runner was killed.
 func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	t.Parallel()
 	v, to := newAttacked(t)

@@ -15,8 +15,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// Renaming a directory of a running VM is a problem until it returns. Changes in the directory are not. Another
-// directory in place of the data directory does not solve the problem.
+// Renaming a directory of a running VM is a problem until it returns. Changes in the directory are not. Replacing the
+// data directory with another directory does not solve the problem.
 func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ import (
 // overrides it. Without KVM it sends about ten thousand in a second.
 const floodEvents = 100_000
 
-// A guest that floods the runner with events increases neither its memory nor its log. Followers of the status receive
+// A guest that floods the runner with events does not increase its memory or its log. Followers of the status receive
 // one update per second, and other events are not lost. The test runs in a separate process to measure its memory.
 func TestFault13FloodOfEvents(t *testing.T) {
 	tier.Deep(t)

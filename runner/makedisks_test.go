@@ -55,7 +55,7 @@ func (v *vm) publisher() *publisher {
 	return p
 }
 
-// ofImage returns the lines of a small machine with a disk that is created from an image.
+// ofImage returns the lines of a small machine with a disk created from an image.
 func ofImage(drive string) []string {
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
@@ -63,7 +63,7 @@ func ofImage(drive string) []string {
 	}
 }
 
-// A VM boots from a disk that is created from a URL. The status shows the progress. A stop request cancels the
+// A VM boots from a disk created from the image at a URL. The status shows the progress. A stop request cancels the
 // download, and the next start restarts it.
 func TestAGuestBootsFromADiskThatIsMadeOfAnImage(t *testing.T) {
 	t.Parallel()

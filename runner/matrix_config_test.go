@@ -84,7 +84,7 @@ func (v *vm) replace(name, text string) {
 	require.NoError(v.t, os.Rename(v.path(name+".new"), v.path(name)))
 }
 
-// yamlBomb returns lines, each of which grows the data ninefold.
+// yamlBomb returns lines of YAML. Each line multiplies the size by nine.
 func yamlBomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {

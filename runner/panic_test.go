@@ -12,7 +12,7 @@ import (
 	"vmop/test/invariants"
 )
 
-// A panic of the runner does not end the guest: the exiting runner changes nothing.
+// A panic of the runner does not end the guest: the exiting runner leaves the machine unchanged.
 func TestPanicLeavesTheMachine(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")

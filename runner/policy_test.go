@@ -33,8 +33,8 @@ rules:
 	return v
 }
 
-// Neither changing a medium of a running VM nor options that make the type fail, so that the changes are unknown, can
-// bypass the policy.
+// Users can't bypass the policy by changing a medium of a running VM, or by options that make the type fail, so that
+// the changes are unknown.
 func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	t.Parallel()
 	v := limited(t)

@@ -84,7 +84,7 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	v.ends()
 }
 
-// A type that does not end blocks neither the VM nor the next configuration: it is evaluated in a separate process, and
+// A type that does not end does not block the VM or the next configuration: it is evaluated in a separate process, and
 // canceled at a time limit or when another evaluation is requested.
 func TestATypeThatDoesNotEnd(t *testing.T) {
 	tier.Deep(t)

@@ -95,7 +95,7 @@ const (
 	MigrationFailed    MigrationStage = "Failed"    // the guest has stayed in the source, see Message
 )
 
-// Active reports whether the migration is in progress; nil is no migration.
+// Active reports whether the migration is in progress; it returns false for nil.
 func (m *Migration) Active() bool {
 	return m != nil && (m.Stage == MigrationPreparing || m.Stage == MigrationMoving)
 }

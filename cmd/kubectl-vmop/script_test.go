@@ -28,8 +28,8 @@ func (m withCluster) Run() int { return shared.Run(m.M) }
 // shared is the cluster that the tests of this package share: an API server without nodes.
 var shared clustertest.Shared
 
-// The program works with a real API server. Of the manager, only the decisions about operations run; the scripts write
-// the statuses of VMs.
+// The program works with a real API server. The test decides about operations instead of the manager, and the scripts
+// write the statuses of VMs.
 //
 //	vmop ARGUMENT...          runs kubectl-vmop in the script's own namespace; "!" if it must fail
 //	kubectl ARGUMENT...       runs kubectl there

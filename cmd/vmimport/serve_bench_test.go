@@ -17,8 +17,9 @@ import (
 // benchDisk is the size of the disk that is read and written, in bytes.
 const benchDisk = 512 << 20
 
-// BenchmarkServe reads and writes a disk like a VM to which it is attached, with QEMU's client, and the same file like
-// a VM's own disk, in turns. The client is qemu-io. The time that it needs with a null disk is subtracted.
+// BenchmarkServe compares an attached disk with a VM's own disk: it reads and writes the disk with QEMU's client
+// through the server, and the same file directly, in turns. The client is qemu-io. The time that it needs with a null
+// disk is subtracted.
 func BenchmarkServe(b *testing.B) {
 	args := servable(b)
 	disk, dir, port := args[2], args[4], args[8]

@@ -143,7 +143,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p := newPlace(t, "restricted")
 	p.addComponent("storage-classes")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty Secret is filled, as an old one is renewed
-	// Another manager of the cluster may have created the classes already: this manager continues where that one was
+	// Another manager of the cluster may have created the classes already: this manager continues after the other was
 	// killed.
 	p.Kubectl("create", "configmap", "vm-operator-classes", "--from-literal=presets=begun")
 	m := p.start(p.withUsers(`loadBalancerService: true, operationsKept: 0, virtualMachineCIDRs: [10.66.10.0/24],
@@ -243,7 +243,7 @@ const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
 // writesStatus is the permission for a subresource that doesn't exist, which the policy for addresses requires.
 const writesStatus = "virtualmachineipaddresses/status.vmoperator.jdrupes.org patch"
 
-// usesPools makes a pool assign a VM that is then deleted, and report its status.
+// usesPools creates a pool, and waits until its status reports that it is empty.
 func (p *place) usesPools() {
 	p.t.Helper()
 	p.Apply(`
@@ -254,7 +254,7 @@ func (p *place) usesPools() {
 	})
 }
 
-// usesAddresses makes a VM with a tap use a requested address, and return it.
+// usesAddresses creates two VMs with taps, which use a requested and an automatic address, and then releases both.
 func (p *place) usesAddresses() {
 	p.t.Helper()
 	p.Apply(`
@@ -551,7 +551,7 @@ func (p *place) transitions() *int32 {
 }
 
 // An API server that does not answer is logged, even by an idle manager, which continues when the server is back. All
-// tests here share the server, so none may run at the same time.
+// tests here share the server, so no other test may run at the same time.
 func TestTheAPIServerIsAway(t *testing.T) {
 	tier.Deep(t)
 	p := newPlace(t, "restricted")

@@ -25,7 +25,7 @@ import (
 	"vmop/test/wait"
 )
 
-// The API server accepts the device plugin. Its warnings list the privileges of the plugin's pod: exactly those in
+// The API server accepts the device plugin. Its pod violates Pod Security "restricted" only with the privileges in
 // docs/tasks/device-plugin.md.
 func TestDevicePlugin(t *testing.T) {
 	tier.Deep(t)

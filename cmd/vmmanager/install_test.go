@@ -11,7 +11,7 @@ import (
 	"vmop/test/tier"
 )
 
-// One file installs a manager with the user's own images, and the API server accepts all of it.
+// One file installs a manager with the user's own images, and the API server accepts the complete file.
 func TestInstallYAML(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

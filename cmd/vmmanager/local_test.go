@@ -154,7 +154,7 @@ func (c caller) acts(header ...string) (codes []int) {
 	return codes
 }
 
-// A guest that sees a browser's cookie can read pages with it, but can change nothing, whether the pages listen at
+// A guest that sees a browser's cookie can read pages with it, but can't change anything, whether the pages listen at
 // their own address or at 127.0.0.1.
 func TestAStolenCookieDoesNothing(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"vmop/test/guest"
 )
 
-// sharedTerminal returns a consoleLog whose streams are both screen, and the log on it.
+// sharedTerminal returns a consoleLog that uses screen for both streams, and its logger.
 func sharedTerminal(screen *bytes.Buffer, holds bool) (*consoleLog, *slog.Logger) {
 	c := &consoleLog{console: screen, log: screen, shared: true, holds: holds}
 	plain := func(urgent bool) slog.Handler {

@@ -46,8 +46,8 @@ func TestFault40TheClockJumps(t *testing.T) {
 		forced := guest.moment("quit")
 		guest.await(`outcome="forced \(host-qmp-quit\)"`)
 		guest.await(`(?m)^ENDED 0`)
-		// The time starts with the runner's decision, shortly before the button. A clock that jumps would have left
-		// nothing of it, or a day.
+		// The time starts with the runner's decision, shortly before the button. With a clock that jumps, the remaining
+		// time would be zero or a day.
 		require.Greater(t, forced-asked, timeout/2,
 			"the guest got less time than powerdownTimeout: the clock jumped %s", what)
 	}

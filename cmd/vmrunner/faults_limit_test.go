@@ -139,7 +139,7 @@ func TestFault38QEMUOutOfMemory(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// bomb returns lines of YAML, each of which grows the data ninefold.
+// bomb returns lines of YAML. Each line multiplies the size by nine.
 func bomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {

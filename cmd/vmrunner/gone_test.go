@@ -124,8 +124,8 @@ func TestAPausedGuestThatWasResetIsAdopted(t *testing.T) {
 	killAll(t, dir, next)
 }
 
-// If the data directory of a running VM is removed or renamed, no second VM can start in its place, with or without a
-// runner.
+// If the data directory of a running VM is removed or renamed, no second VM can start with the same configuration, with
+// or without a runner.
 func TestNoSecondVMWithoutTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")

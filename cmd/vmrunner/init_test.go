@@ -68,8 +68,8 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 	require.Contains(t, p.out.String(), "vmrunner: unknown flag: --no-such-flag")
 }
 
-// A guest that shuts itself down while no runner is running is not started again: init tells the next runner how QEMU
-// ended. TERM makes QEMU exit with the same code as a guest's power-off, which the test could not time.
+// A guest that shuts itself down while no runner is running is not started again: the next runner learns from init how
+// QEMU ended. TERM makes QEMU exit with the same code as a guest's power-off, which the test could not time.
 func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, false)...)
@@ -97,7 +97,7 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// A killed runner is replaced by a new one.
+// After a runner is killed, init starts another.
 func TestInitStartsAnotherRunner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")

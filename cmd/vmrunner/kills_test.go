@@ -61,7 +61,7 @@ func TestFault02KillsAtAnyMoment(t *testing.T) {
 	t.Logf("%d kills, none lost, doubled or unstartable: %v", count, v.kills)
 }
 
-// victim is a VM with a runner that is killed.
+// victim is a VM that survives the kills of its runner.
 type victim struct {
 	t        *testing.T
 	dir      string

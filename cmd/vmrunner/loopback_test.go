@@ -25,7 +25,7 @@ const loopbackPort = 18999
 const outside = "198.51.100.1"
 
 // craftedPackets returns the addresses to which a guest of a user network can send to reach loopback addresses of its
-// host. Without a guard, QEMU 7.2 delivers to all of them.
+// host. Without a guard, QEMU 7.2 delivers packets to all these addresses.
 func craftedPackets() []string {
 	return []string{
 		"10.0.2.2", "127.0.0.1", "127.0.0.2", "0.0.0.0", "fec0::2", "fec0::77", "::1", "::", "::ffff:127.0.0.1",
@@ -150,7 +150,7 @@ func (a *attempts) arrived() (seen []string) {
 	}
 }
 
-// userNetworkOf returns a folder with a VM with a user network. Its own guest sends nothing.
+// userNetworkOf returns a folder with a VM with a user network. Its own guest does not send packets.
 func userNetworkOf(t *testing.T, network string) string {
 	t.Helper()
 	return folder(t, "standard", "accelerator: tcg", "firmware: bios", "powerdownTimeout: 0", "maximumRam: 32 MiB",

@@ -158,8 +158,8 @@ func killMoments() []killMoment {
 	}
 }
 
-// killsOne migrates, kills a runner at a moment, and starts it again. It reports whether the guest is at the target
-// afterwards.
+// killsOne migrates, kills a runner at a moment, and starts it again. It reports whether the guest has moved to the
+// target.
 func (j *journey) killsOne(side, at string) (there bool) {
 	j.t.Helper()
 	victim := j.sending

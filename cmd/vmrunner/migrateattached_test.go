@@ -164,7 +164,7 @@ func (a *attached) goesOn(dir string) {
 	require.NoError(a.t, c.conn.Close())
 }
 
-// hasAll requires that the ended guest of a folder has lost no record, and has written none twice in different places.
+// hasAll requires that the ended guest of a folder has neither lost a record nor written one twice in different places.
 func (a *attached) hasAll(dir string) {
 	a.t.Helper()
 	for i, disk := range []string{a.common, filepath.Join(dir, "copied"), a.served} {

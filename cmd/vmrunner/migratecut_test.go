@@ -22,8 +22,8 @@ type hosts struct {
 	source, router, goal *os.File
 }
 
-// newHosts creates the hosts. The source's address is 192.0.2.1, the target's 198.51.100.1. Don't use the goroutine for
-// anything else afterwards: its thread and the namespaces end with it.
+// newHosts creates the hosts. The source's address is 192.0.2.1, the target's 198.51.100.1. Use the goroutine only for
+// this test: its thread and the namespaces end with it.
 func newHosts(t *testing.T) *hosts {
 	t.Helper()
 	runtime.LockOSThread()
@@ -119,7 +119,7 @@ func (j *journey) oneRuns(within time.Duration) (here, there bool) {
 }
 
 // A router between two hosts stops forwarding packets. It resumes when the source has resumed its guest, or has waited
-// for a while with the paused guest. The guest runs on one host, never on both, and can be migrated afterwards.
+// for a while with the paused guest. The guest runs on one host, never on both, and can still be migrated.
 func TestTheNetworkIsCutWhileAGuestMigrates(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -192,8 +192,8 @@ func TestATPMStaysWithItsGuest(t *testing.T) {
 	u.movedTo(j.toDir)
 }
 
-// If a runner is killed after it has received the guest, but before the TPM is in its place, the next runner completes
-// this, whether or not the machine still runs.
+// If a runner is killed after it has received the guest, but before it has moved the TPM's state to the final folder,
+// the next runner completes this, whether or not the machine still runs.
 func TestTheNextRunnerTakesOverATPM(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", append(counterSection(t), "useTpm: true")...)

@@ -230,7 +230,7 @@ func obedient(t *testing.T, counts bool) []string {
 	}
 }
 
-// Without a terminal, the guest's report must arrive and end the program.
+// A line of the console that matches --poweroff-on powers the guest off and ends the program.
 func TestPowerOffOn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", obedient(t, true)...)

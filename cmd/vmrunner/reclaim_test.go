@@ -79,7 +79,7 @@ func runsAnew(t *testing.T, dir string) {
 	p.stops(dir)
 }
 
-// The same works when neither side runs any more.
+// The same works when both sides have ended.
 func TestAVMWhoseGuestIsLostIsReclaimed(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

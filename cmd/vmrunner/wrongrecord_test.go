@@ -15,7 +15,7 @@ import (
 	"vmop/test/invariants"
 )
 
-// Removing the lock files allows neither a second runner nor a second QEMU.
+// Removing the lock files does not allow a second runner or a second QEMU.
 func TestRemovedLocksLetNoSecondMachineIn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")

@@ -37,8 +37,8 @@ var packageList string
 //go:embed packages.arm64
 var packageListARM string
 
-// apt finds packages as if none were installed. It keeps all its state in its own folder, so packages on this machine
-// have no effect.
+// apt finds packages as if the machine had no packages installed. It keeps all its state in its own folder, so packages
+// on this machine have no effect.
 type apt struct{ dir, architecture string }
 
 // deb is a package file.
@@ -120,7 +120,7 @@ func (a apt) updateLists(ctx context.Context, always bool) error {
 	return nil
 }
 
-// downloadPackages downloads packages and their dependencies, and returns all of them by name.
+// downloadPackages downloads packages and their dependencies, and returns them sorted by name.
 func (a apt) downloadPackages(ctx context.Context, names []string) ([]deb, error) {
 	if _, err := a.runAptGet(ctx, append([]string{"install", "--download-only"}, names...)...); err != nil {
 		return nil, err

@@ -342,7 +342,7 @@ func TestParseURIs(t *testing.T) {
 	}
 }
 
-// A package file that changed after apt verified it does not get into an image.
+// A package file that changed after apt verified it is not added to an image.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	a := apt{dir: t.TempDir()}

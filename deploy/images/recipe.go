@@ -121,8 +121,8 @@ func (r recipe) systemLayer(ctx context.Context, a apt, debs []deb) (string, err
 	return file, nil
 }
 
-// writeSystem writes the layer of Debian's packages. It contains no version or date of ours, so it stays the same until
-// a package changes.
+// writeSystem writes the layer of Debian's packages. It does not contain our version or a date, so it stays the same
+// until a package changes.
 func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string) error {
 	l, err := newLayer(file, time.Unix(0, 0))
 	if err != nil {

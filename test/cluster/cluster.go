@@ -80,7 +80,7 @@ const bridge = "kube"
 // hostAddress returns an address in the network of the nodes. Number 1 is the API server.
 func (c *Cluster) hostAddress(number int) string { return fmt.Sprintf("10.66.%d.%d", c.Number, number) }
 
-// podNetwork returns the network of all pods, of which each node uses a part.
+// podNetwork returns the network of all pods. Each node uses a part of it.
 func (c *Cluster) podNetwork() string { return fmt.Sprintf("10.%d.0.0/16", 100+c.Number) }
 
 // serverURL returns the API server's URL.

@@ -1,7 +1,7 @@
 // Package cluster runs a real Kubernetes on this machine, for tests and for manual use: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler and nodes. Each node runs containerd, kubelet and kube-proxy in its own
-// namespaces. The package uses no registry and installs nothing on the machine, and several clusters can run side by
-// side.
+// namespaces. The package needs no registry and leaves the machine's installation unchanged, and several clusters can
+// run side by side.
 //
 //	c, err := cluster.Up(ctx, cluster.Options{Nodes: 1})
 //	...
@@ -24,8 +24,8 @@
 //
 // A cluster has the first free number from 0 to 9. It uses the network namespace kube<N>, which [Cluster.Dial] and
 // [Cluster.Kubectl] enter. Each node has its own namespaces (mount, network, process, host name, IPC), which end with
-// the node's first process. Killing this process acts as a power cut. The machine itself gets one cgroup for each node,
-// and a folder with all the cluster's state.
+// the node's first process. Killing this process acts as a power cut. On the machine itself, the cluster creates a
+// cgroup for each node, and a folder with its state.
 //
 // [Cluster.Down] ends the processes with pidfds and removes the rest. If the process that started the cluster ends
 // without Down, for example because a test was killed, a guard does the same ([Guard]), unless the cluster should

@@ -30,8 +30,8 @@ var packages = map[string]string{
 }
 
 // Programs builds and unpacks missing programs, and returns their folder. Its subfolder bin contains executables, root
-// the unpacked packages, and images the images of a node. With [program.Folder] it compiles nothing. log receives a
-// line for each slow step.
+// the unpacked packages, and images the images of a node. With [program.Folder] it skips compiling. log receives a line
+// for each slow step.
 func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -143,7 +143,7 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	return nil
 }
 
-// unpackPackages unpacks the distribution's packages without installing them, so that none of their services starts.
+// unpackPackages unpacks the distribution's packages without installing them, so that their services don't start.
 func unpackPackages(ctx context.Context, root string, packages map[string]string) error {
 	for name, proof := range packages {
 		if _, err := os.Stat(filepath.Join(root, proof)); err == nil {

@@ -1,4 +1,4 @@
-// Package deaf makes one end of a TCP connection silent, like a computer that loses its network. It also reads how the
+// Package deaf silences one end of a TCP connection, like a computer that loses its network. It also reads how the
 // kernel would react at the other end.
 package deaf
 

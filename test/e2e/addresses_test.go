@@ -14,8 +14,8 @@ import (
 	"vmop/test/wait"
 )
 
-// VMs receive addresses from the ranges in the manager's configuration. Their guests receive them by DHCP from the
-// runner, as in Deckhouse's guide (docs/reference/addresses.md).
+// VMs receive addresses from the ranges in the manager's configuration. Their guests receive them from the runner's
+// DHCP server, as in Deckhouse's guide (docs/reference/addresses.md).
 func addresses(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.79.10.1/24 dev br0", "link set br0 up"} {
 		l.onNode(t, 2, "ip", strings.Fields(words)...)

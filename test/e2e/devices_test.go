@@ -21,8 +21,8 @@ import (
 	"vmop/test/wait"
 )
 
-// With our device plugin, VMs use KVM without privileges, and any pod can use the device. Killing the plugin or the
-// kubelet affects neither running nor new pods.
+// With our device plugin, VMs use KVM without privileges, and any pod can use the device. Running and new pods work
+// even after the plugin or the kubelet was killed.
 func kvmByPlugin(t *testing.T, l *lab) {
 	_, err := l.Kubectl(t.Context(), "apply", "--server-side", "-k", l.overlay(t, "device-plugin"))
 	require.NoError(t, err)

@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// follow types the commands of a page. It continues after errors, so that one run reports all of them.
+// follow types the commands of a page. It continues after errors, so that a single run reports all errors.
 func (u *user) follow(w walk, here *strings.Replacer) {
 	u.t.Helper()
 	source, err := os.ReadFile(filepath.Join("../../docs", w.Page))

@@ -26,7 +26,7 @@ type scenario struct {
 }
 
 // TestCluster tests once what Kubernetes adds to a VM: the VM runs, is changed, survives its runner, and moves when its
-// node is drained. Each test here has its own cluster. "make test" runs this test, "make test-all" all of them.
+// node is drained. Each test here has its own cluster. "make test" runs this test, "make test-all" runs all tests.
 func TestCluster(t *testing.T) {
 	l := newLab(t)
 	sideBySide(t, l, []scenario{

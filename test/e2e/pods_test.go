@@ -181,8 +181,8 @@ func (l *lab) configure(t *testing.T, setting string) {
 	l.reconfigure(t, "cpuOvercommit:", setting+"\n      cpuOvercommit:")
 }
 
-// reconfigure replaces a text in the manager's configuration until the test ends. It uses patches, which own the field
-// afterwards, so don't change the configuration with apply, which would conflict.
+// reconfigure replaces a text in the manager's configuration until the test ends. It uses patches, which take ownership
+// of the field. Don't change the configuration with apply, which would conflict.
 func (l *lab) reconfigure(t *testing.T, old, replacement string) {
 	t.Helper()
 	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)

@@ -13,7 +13,7 @@
 // It then reports hot-plugged and unplugged devices, powers off when the ACPI power button is pressed, and answers
 // commands. It accepts one command per line on the console and on every virtio-serial port with the prefix org.tiny:
 // "sh COMMAND" answers with the command's output and "rc=" with its exit status, "help" lists the others. The scripts
-// are in the folder tiny. init.sh lists the guest's words for the kernel command line.
+// are in the folder tiny. init.sh lists the guest's options for the kernel command line.
 //
 // Tests call [Tiny]. It builds the guest once and keeps it in the user's cache directory, in a folder named after the
 // hash of its content. Several test programs may call it at the same time, and a changed script or kernel leads to a

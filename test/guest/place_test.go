@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holdPlace names the variable with the folder of which the test binary takes a place.
+// holdPlace names the variable with the folder from which the test binary takes a place.
 const holdPlace = "VMOP_TEST_HOLD_PLACE"
 
 // A place is free again when the process that holds it is killed, even if a child of the process is still running.

@@ -26,9 +26,9 @@ import (
 // QEMU is the program that runs VMs.
 const QEMU = "qemu-system-x86_64"
 
-// Processes returns the processes of a VM, by program name: all that have a file in its folder open (QEMU holds the
-// lock) or use it as their working directory. It ignores the caller and forked children that have not executed another
-// program.
+// Processes returns the processes of a VM, by program name: every process with an open file in its folder (QEMU holds
+// the lock) or with its working directory there. It ignores the caller and forked children that have not executed
+// another program.
 func Processes(t testing.TB, dir string) map[string][]int {
 	t.Helper()
 	found := map[string][]int{}

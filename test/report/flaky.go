@@ -73,8 +73,8 @@ func (r *report) repeatFailed(ctx context.Context, first *result, args []string)
 	return nil
 }
 
-// repeatArguments returns arguments of go test that run only this test, and only its failed subtests. Of two equal
-// flags, go test uses the last.
+// repeatArguments returns arguments of go test that run only this test, and only its failed subtests. If a flag occurs
+// twice, go test uses the last one.
 func (f failure) repeatArguments(args []string) []string {
 	var only []string
 	for _, arg := range args {

@@ -186,7 +186,7 @@ func TestAlone(t *testing.T) {
 		f.repeatArguments([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
 }
 
-// Of a test's subtests, only the failed ones run again.
+// Only the failed subtests of a test run again.
 func TestPattern(t *testing.T) {
 	t.Parallel()
 	for want, failed := range map[string][]string{

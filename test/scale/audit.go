@@ -70,7 +70,7 @@ func (e entry) callName() string {
 }
 
 // countWrites returns the number of calls that change something, and countReads the number of calls that read objects.
-// Neither includes watches, which are always open. countRenewals returns the number of the leader's lease renewals, one
+// Both exclude watches, which are always open. countRenewals returns the number of the leader's lease renewals, one
 // every two seconds.
 func (c calls) countWrites() int {
 	return c.countVerbs("create", "update", "patch", "delete", "deletecollection")
