@@ -1,21 +1,21 @@
 {{/*
-The objects are those of deploy/, which kustomize takes as well: base/ has links to them (docs/decisions/0152-chart.md). Each is read, changed by
-the values and written, so that there is one source of both, and values change what they say only.
+The objects come from deploy/, which kustomize uses as well: base/ contains links to them (docs/decisions/0152-chart.md). The templates read each
+object, apply the values and write it, so that both have the same source, and a value changes only the fields that it describes.
 */}}
 
-{{/* vmop.image is an image by its name at the registry. */}}
+{{/* vmop.image returns the reference of an image in the registry. */}}
 {{- define "vmop.image" -}}
 {{- printf "%s/%s:%s" .root.Values.registry .name (default .root.Chart.AppVersion .root.Values.tag) -}}
 {{- end -}}
 
-{{/* vmop.subjects names the namespace of the accounts of a binding. */}}
+{{/* vmop.subjects sets the namespace of the accounts of a binding. */}}
 {{- define "vmop.subjects" -}}
 {{- range .object.subjects }}{{ $_ := set . "namespace" $.root.Release.Namespace }}{{ end -}}
 {{- end -}}
 
 {{- define "vmop.RoleBinding" }}{{ include "vmop.subjects" . }}{{ end -}}
 
-{{/* A cluster role and its binding have the name of the namespace: each has a manager. */}}
+{{/* The names of a cluster role and its binding contain the namespace, because each namespace has a manager. */}}
 {{- define "vmop.ClusterRole" -}}
 {{- $_ := set .object.metadata "name" (printf "%s-%s" .object.metadata.name .root.Release.Namespace) -}}
 {{- end -}}
@@ -40,7 +40,7 @@ the values and written, so that there is one source of both, and values change w
 {{- with $values.loggingProperties }}{{ $_ := set $.object.data "logging.properties" . }}{{ end -}}
 {{- end -}}
 
-{{/* vmop.program is the manager's image in the pod of an object, and what it takes to pull it. */}}
+{{/* vmop.program sets the manager's image and its pull options in the pod of an object. */}}
 {{- define "vmop.program" -}}
 {{- $values := .root.Values -}}
 {{- $pod := .object.spec.template.spec -}}

@@ -1,5 +1,5 @@
 {{/*
-Objects of files, changed by the values: the templates of both charts (docs/decisions/0152-chart.md).
+Templates of both charts that write objects from files with the values applied (docs/decisions/0152-chart.md).
 */}}
 
 {{/* vmop.labels are the chart's labels. */}}
@@ -8,19 +8,19 @@ app.kubernetes.io/part-of: vm-operator
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{/* vmop.label adds them to an object. */}}
+{{/* vmop.label adds the chart's labels to an object. */}}
 {{- define "vmop.label" -}}
 {{- $labels := include "vmop.labels" .root | fromYaml -}}
 {{- $_ := set .object.metadata "labels" (merge (default dict .object.metadata.labels) $labels) -}}
 {{- end -}}
 
-{{/* vmop.keep has an object stay when the release is uninstalled: without it, VMs or data would be lost. */}}
+{{/* vmop.keep keeps an object when the release is uninstalled, because VMs or data would be lost without it. */}}
 {{- define "vmop.keep" -}}
 {{- $keep := dict "helm.sh/resource-policy" "keep" -}}
 {{- $_ := set .object.metadata "annotations" (merge $keep (default dict .object.metadata.annotations)) -}}
 {{- end -}}
 
-{{/* vmop.write writes the objects of files, changed by the template of their kind. */}}
+{{/* vmop.write writes the objects in files after applying the template of their kind. */}}
 {{- define "vmop.write" -}}
 {{- range $file := .files -}}
 {{- range splitList "\n---\n" (required (printf "the chart lacks %s" $file) ($.root.Files.Get $file)) -}}

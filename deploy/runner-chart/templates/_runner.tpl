@@ -1,8 +1,8 @@
 {{/*
-The pod and the configuration are those of examples/runner-pod, changed by the values (docs/decisions/0152-chart.md).
+The pod and the configuration come from examples/runner-pod, with the values applied (docs/decisions/0152-chart.md).
 */}}
 
-{{/* vmop.vm is the value vm as the runner's configuration has it. */}}
+{{/* vmop.vm returns the value vm in the format of the runner's configuration. */}}
 {{- define "vmop.vm" -}}
 {{- $vm := deepCopy .Values.vm -}}
 {{- range $old, $new := dict "machineUuid" "uuid" "maximumMemory" "maximumRam" "currentMemory" "currentRam" -}}
@@ -35,7 +35,7 @@ The pod and the configuration are those of examples/runner-pod, changed by the v
 {{- omit $vm "machineUuid" "maximumMemory" "currentMemory" "spicePort" "streamingVideo" "spiceTicket" "networks" "disks" "host" | toYaml -}}
 {{- end -}}
 
-{{/* vmop.config is the runner's configuration. */}}
+{{/* vmop.config returns the runner's configuration. */}}
 {{- define "vmop.config" -}}
 {{- $config := fromYaml (required "the chart lacks base/config.yaml" (.Files.Get "base/config.yaml")) -}}
 {{- $runner := index $config "/Runner" -}}
@@ -100,7 +100,7 @@ The pod and the configuration are those of examples/runner-pod, changed by the v
 {{- $_ = set $container "volumeMounts" (concat $container.volumeMounts $values.extraVolumeMounts) -}}
 {{- end -}}
 
-{{/* vmop.data is the claim of the pod in the example. */}}
+{{/* vmop.data configures the claim of the example's pod. */}}
 {{- define "vmop.data" -}}
 {{- $_ := set .object.metadata "name" (printf "%s-data" .root.Release.Name) -}}
 {{- include "vmop.keep" . -}}

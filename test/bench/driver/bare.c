@@ -1,12 +1,12 @@
-/* bare: starts QEMU as fast as it can be done, for comparison.
+/* bare: starts QEMU in the fastest possible way, for comparison.
  *
  *   bare [-t SOCKET DIR PROGRAM ARG... --] QEMU ARG...
  *
- * With -t it first makes the listening socket that QEMU finds its TPM at, and
- * after QEMU starts PROGRAM (swtpm) in DIR with that socket as descriptor 3:
- * neither waits for the other. QEMU gets one end of a pair of sockets as its monitor, in which
- * all commands are waiting before it is there. Prints "cont" when QEMU has
- * acknowledged the last, and ends both when its own input ends. */
+ * With -t it first creates the listening socket for QEMU's TPM. After QEMU, it
+ * starts PROGRAM (swtpm) in DIR with that socket as descriptor 3, so that neither
+ * waits for the other. QEMU's monitor is one end of a socket pair, to which bare
+ * writes all commands before QEMU reads them. It prints "cont" when QEMU has
+ * acknowledged the last command, and ends both when its own input ends. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ static int listener(const char *path) {
     return fd;
 }
 
-/* The child gets fd as its descriptor 3. */
+/* Starts a child with fd as its descriptor 3. */
 static pid_t spawn(char **argv, const char *dir, int fd) {
     pid_t pid = vfork();
     if (pid == 0) {
@@ -45,7 +45,7 @@ static pid_t spawn(char **argv, const char *dir, int fd) {
     return pid;
 }
 
-/* Waits for both answers; events and the greeting are lines of other kinds. */
+/* Waits for both answers, and skips events and the greeting. */
 static void await(int fd) {
     static char buf[1 << 16];
     size_t len = 0;

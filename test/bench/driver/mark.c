@@ -1,5 +1,5 @@
-/* mark: stands in for QEMU. Writes "mark" and when it was started, CLOCK_MONOTONIC in
- * nanoseconds, as a line to its standard error. */
+/* mark: replaces QEMU. Writes "mark" and the time of its start (CLOCK_MONOTONIC, in
+ * nanoseconds) as a line to its standard error. */
 #include <stdio.h>
 #include <time.h>
 
