@@ -1,4 +1,4 @@
-// Searches the sections that index.js has, as site.Search does on the manager's pages. It is loaded with the first letter of a search.
+// Searches the sections in index.js like site.Search on the manager's pages. It is loaded when the user types the first letter of a search.
 'use strict';
 const root = document.currentScript.dataset.root;
 const input = document.querySelector('input[type=search]');
