@@ -75,7 +75,7 @@ func vagueNames(tr tree) []string {
 	return broken
 }
 
-// uncommentedIdentifiers ignores programs, because nobody imports them, and methods that implement an interface, either
+// uncommentedIdentifiers ignores programs, which are not imported, and methods that implement an interface, either
 // a well-known interface or one of the package.
 func uncommentedIdentifiers(tr tree) []string {
 	contracts := map[string]bool{}
