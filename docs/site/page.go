@@ -57,7 +57,7 @@ func (s *Site) renderPage(files fs.FS, name string, data []byte) (*Page, error) 
 	context := parser.NewContext(parser.WithIDs(ids{}))
 	document := markdown.Parser().Parse(text.NewReader(data), parser.WithContext(context))
 	p.divideSections(document, data)
-	// Elements wider than the window must be scrollable with keys. An empty table head is not a head.
+	// Elements wider than the window must be scrollable with keys. Empty header cells become plain cells.
 	usable := strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`,
 		"<th></th>", "<td></td>")
 	var body bytes.Buffer

@@ -17,7 +17,8 @@ import (
 const bootTime = 3 * time.Minute
 
 // measureBoot compares the standard type with microvm: the time until the tiny guest prints its first line, and until
-// it is ready. The guest has its own kernel and BIOS. Every machine has a disk, a network card and a serial port.
+// it is ready. QEMU boots the guest's kernel directly, with BIOS firmware. Every machine has a disk, a network card and
+// a serial port.
 func measureBoot(b *bench) ([]result, error) {
 	image, err := guest.Build(b.ctx, filepath.Join(b.dir, "guest"))
 	if err != nil {

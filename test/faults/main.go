@@ -46,7 +46,7 @@ func runMatrix(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "The tests of the fault matrix run; they take some minutes.")
 	found, err := readEvents(events, out)
-	// The results of the tests determine the outcome, unless go test itself failed.
+	// Report failed rows first, and another failure of go test only if all rows have passed.
 	ended := test.Wait()
 	if err != nil {
 		return errors.Join(err, ended)
