@@ -157,8 +157,8 @@ func userNetworkOf(t *testing.T, network string) string {
 		"network: ["+network+"]")
 }
 
-// A guest of a user network reaches no loopback address of its host, even with crafted packets, but all other
-// addresses. This also holds while its runner is killed, and after the next runner has adopted it.
+// A guest of a user network can't reach loopback addresses of its host, even with crafted packets, but it reaches all
+// other addresses. This also holds while its runner is killed, and after the next runner has adopted it.
 func TestAGuestDoesNotReachTheHostsLoopback(t *testing.T) {
 	t.Parallel()
 	for name, user := range map[string]func(*program, string) *program{

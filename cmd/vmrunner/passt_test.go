@@ -97,8 +97,8 @@ func listenAt(t *testing.T, seen chan<- string, address string) {
 	}()
 }
 
-// A guest has the host's address, reaches the host's destinations except loopback addresses through its router, and is
-// reachable at its ports. This also holds after passt, the runner or both were killed.
+// A guest has the host's address, reaches the same destinations as the host, but no loopback addresses through its
+// router, and is reachable at its ports. This also holds after passt, the runner or both were killed.
 func TestGuestWithPasst(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

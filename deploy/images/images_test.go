@@ -259,8 +259,8 @@ func (b built) consistent(t *testing.T, name string) {
 	}
 }
 
-// The layer of packages is the same without the cache of earlier builds. known requires that other programs can read
-// the archive, both as an OCI archive and as a Docker archive, and copy its contents.
+// known requires that other programs can read the archive, both as an OCI archive and as a Docker archive, and copy its
+// contents.
 func (b built) known(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"oci-archive:", "docker-archive:"} {
@@ -276,6 +276,7 @@ func (b built) known(t *testing.T) {
 	}
 }
 
+// The layer of packages is the same without the cache of earlier builds.
 func TestSamePackagesSameLayer(t *testing.T) {
 	t.Parallel()
 	a, unlock, err := openCache(amd64)

@@ -1,5 +1,5 @@
 // Package visitor is a browser without a window, for tests of pages that need a log-in. It stores cookies and sends
-// them to every manager, as if a Service with several managers had one address.
+// them to every manager, as if all managers had the address of one Service.
 package visitor
 
 import (

@@ -11,8 +11,8 @@ import (
 	"vmop/test/browser"
 )
 
-// The page of a VM with a failed first start begins with the cause, at every width, until the VM is started again. When
-// the VM is deleted and created again, the form offers its data.
+// The page of a VM with a failed first start begins with the cause, at every width, until the VM is started again. If a
+// deleted VM with the same name has left data, the form asks what to do with it.
 func TestAFailedStartIsExplained(t *testing.T) {
 	t.Parallel()
 	c := newComputer(t)
