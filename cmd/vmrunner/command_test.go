@@ -15,7 +15,7 @@ func TestHelpIsNarrow(t *testing.T) {
 	pages.RequireNarrow(t, newRunnerCommand())
 }
 
-// The command tree that is built only for run has the same run as the complete tree.
+// The command tree that is built only for run shows the same help for run as the complete tree.
 func TestRunAlone(t *testing.T) {
 	t.Parallel()
 	usage := func(root *cobra.Command) string {

@@ -164,7 +164,7 @@ func (s *schema) countFields() int {
 	return n
 }
 
-// typeName returns the type of a field as it is shown to users.
+// typeName returns the type of a field for display.
 func (s *schema) typeName() string {
 	switch {
 	case s.Items != nil:
