@@ -180,7 +180,7 @@ func (to targets) attacksOnFiles() map[string]func() error {
 		"read the display's password": opens(to.Password, os.O_RDONLY),
 		"read the pinned type":        opens(to.Type, os.O_RDONLY),
 		"replace the pinned type":     opens(to.Type, os.O_WRONLY|os.O_TRUNC),
-		// It is a program that nobody runs: a running one is busy before it is forbidden.
+		// The program must not be running: writing to it would then fail as busy, before it is forbidden.
 		"write a program":           opens("/usr/bin/factor", os.O_WRONLY),
 		"chmod a program":           func() error { return os.Chmod("/usr/bin/factor", 0o4755) },
 		"make a file in /usr":       opens("/usr/lib/attacked", os.O_CREATE|os.O_WRONLY),

@@ -111,8 +111,8 @@ type planned struct {
 	modules map[string]*module
 }
 
-// addFinding adds a finding at the innermost line in the sources that created an option. If a later change added the
-// word to the option, the finding is at the line of the change.
+// addFinding adds a finding at the innermost line in the sources that created an option. If a later change put
+// word into the option, the finding is at the line of the change.
 func (p *planned) addFinding(rule string, o *plan.Option, word, message string) {
 	var in *module
 	var place syntax.Node

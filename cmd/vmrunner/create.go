@@ -13,7 +13,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
 
 	"vmop/cloudinit"
 	"vmop/internal/cli"
@@ -417,7 +416,7 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 				return fmt.Errorf("must be one of %v", option.Values)
 			case answer != standard && option.Type == "int" && !isIn(answer, option.Minimum, option.Maximum):
 				return fmt.Errorf("must be a number, %s", option.Range())
-			case form != "" && yaml.Unmarshal([]byte(answer), emptyOf(option)) != nil:
+			case form != "" && (answer[0] != form[0] || answer[len(answer)-1] != form[len(form)-1]):
 				return fmt.Errorf("must be a %s in YAML, such as %s", option.Type, form)
 			}
 			return nil
@@ -445,14 +444,6 @@ func formOf(o vmtypes.Option) string {
 		return "{a: b}"
 	}
 	return ""
-}
-
-// emptyOf returns a pointer to an empty value for a list, dict or record.
-func emptyOf(o vmtypes.Option) any {
-	if o.Type == "list" {
-		return &[]any{}
-	}
-	return &map[string]any{}
 }
 
 func isOneOf(text string, values []any) bool {
