@@ -106,7 +106,7 @@ func scalarEntry(mapping *yaml.Node, key string) (*yaml.Node, error) {
 		}
 		value := mapping.Content[i+1]
 		if value.Kind != yaml.ScalarNode {
-			return nil, keyFault("metaData."+key, value, "got "+describeKind(value)+", want a string")
+			return nil, keyFault("metaData."+key, value, "must be a string, not "+describeKind(value))
 		}
 		if value.ShortTag() == "!!null" {
 			value.Value = ""

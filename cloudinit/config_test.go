@@ -219,27 +219,27 @@ func TestBlankTextsAreNone(t *testing.T) {
 func TestFaultsNameTheKeyAndTheLine(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, section, want string }{
-		{"a list", "metaData: [a]", "cloudInit.metaData: got a list, want a mapping (line 1)"},
-		{"a string", "metaData:\n  i-1", "cloudInit.metaData: got a string, want a mapping (line 2)"},
+		{"a list", "metaData: [a]", "cloudInit.metaData: must be a mapping, not a list (line 1)"},
+		{"a string", "metaData:\n  i-1", "cloudInit.metaData: must be a mapping, not a string (line 2)"},
 		{
 			"a text as network-config", "networkConfig: |\n  version: 2",
-			"cloudInit.networkConfig: got a string, want a mapping (line 1)",
+			"cloudInit.networkConfig: must be a mapping, not a string (line 1)",
 		},
-		{"a number", "userData: 5", "cloudInit.userData: got a number, want a mapping or a text (line 1)"},
-		{"a list of commands", "vendorData:\n- ls", "cloudInit.vendorData: got a list, want a mapping or a text (line 2)"},
-		{"a boolean", "userData: true", "cloudInit.userData: got a boolean, want a mapping or a text (line 1)"},
-		{"a date", "userData: 2026-01-02", "cloudInit.userData: got a value of type timestamp, want a mapping or a text (line 1)"},
-		{"a strange id", "metaData:\n  instance-id: [x]", "cloudInit.metaData.instance-id: got a list, want a string (line 2)"},
+		{"a number", "userData: 5", "cloudInit.userData: must be a mapping or text, not a number (line 1)"},
+		{"a list of commands", "vendorData:\n- ls", "cloudInit.vendorData: must be a mapping or text, not a list (line 2)"},
+		{"a boolean", "userData: true", "cloudInit.userData: must be a mapping or text, not a boolean (line 1)"},
+		{"a date", "userData: 2026-01-02", "cloudInit.userData: must be a mapping or text, not a value of type timestamp (line 1)"},
+		{"a strange id", "metaData:\n  instance-id: [x]", "cloudInit.metaData.instance-id: must be a string, not a list (line 2)"},
 		{
 			"a strange host name", "metaData:\n  local-hostname: {}",
-			"cloudInit.metaData.local-hostname: got a mapping, want a string (line 2)",
+			"cloudInit.metaData.local-hostname: must be a string, not a mapping (line 2)",
 		},
 		{
 			"a key twice", "userData:\n  a: 1\n  b: {c: 1,\n    c: 2}",
 			`cloudInit.userData: the key "c" is there twice (line 4)`,
 		},
 		{"a loop", "userData: &a\n  b: *a", `cloudInit.userData: the anchor "a" contains itself (line 2)`},
-		{"a merge of a string", "userData: {<<: x}", "cloudInit.userData: got a string for the merge key <<, want a mapping (line 1)"},
+		{"a merge of a string", "userData: {<<: x}", "cloudInit.userData: the value of the merge key << must be a mapping, not a string (line 1)"},
 		{"no base64", "userData: !!binary '*'", "cloudInit.userData: !!binary holds no base64: illegal base64 data at input byte 0 (line 1)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const maxNodes = 1 << 20
 type KeyError struct {
 	Key          string // as in the configuration, below cloudInit: "metaData"
 	Line, Column int    // in the configuration, from 1; 0 if unknown
-	Problem      string // "got a list, want a mapping"
+	Problem      string // "must be a mapping, not a list"
 
 	cause error // the error of a file
 }
@@ -46,7 +46,7 @@ func readMapping(key string, n *yaml.Node) (*yaml.Node, error) {
 	case node == nil:
 		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil
 	case node.Kind != yaml.MappingNode:
-		return nil, keyFault(key, node, "got "+describeKind(node)+", want a mapping")
+		return nil, keyFault(key, node, "must be a mapping, not "+describeKind(node))
 	}
 	return node, nil
 }
@@ -174,7 +174,7 @@ func (r *resolver) mergePairs(source, to *yaml.Node, taken map[scalarKey]bool) e
 	case yaml.SequenceNode:
 		for _, item := range source.Content {
 			if item.Kind == yaml.SequenceNode {
-				return keyFault(r.key, item, "got a list in the list of the merge key <<, want mappings")
+				return keyFault(r.key, item, "the list of the merge key << must contain mappings, not lists")
 			}
 			if err := r.mergePairs(item, to, taken); err != nil {
 				return err
@@ -194,7 +194,7 @@ func (r *resolver) mergePairs(source, to *yaml.Node, taken map[scalarKey]bool) e
 		}
 		return nil
 	}
-	return keyFault(r.key, source, "got "+describeKind(source)+" for the merge key <<, want a mapping")
+	return keyFault(r.key, source, "the value of the merge key << must be a mapping, not "+describeKind(source))
 }
 
 // scalarKey identifies a key of a mapping: the number 1 and the string "1" are different.

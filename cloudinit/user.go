@@ -36,7 +36,7 @@ const hashRounds = 100_000
 // without options. It rejects a private key, and never includes it in the error.
 func PublicKeys(text string) (keys []string, err error) {
 	if strings.Contains(text, "PRIVATE KEY") {
-		return nil, errors.New("it is a private key; want the public one, as in ~/.ssh/id_ed25519.pub")
+		return nil, errors.New("it is a private key; use the public key, as in ~/.ssh/id_ed25519.pub")
 	}
 	number := 0
 	for line := range strings.Lines(text) {
@@ -47,7 +47,7 @@ func PublicKeys(text string) (keys []string, err error) {
 		}
 		words := strings.Fields(line)
 		if len(words) < 2 || !isKeyType(words[0]) || !isKeyData(words[1]) {
-			return nil, fmt.Errorf("line %d is no public key; want one as in ~/.ssh/id_ed25519.pub", number)
+			return nil, fmt.Errorf("line %d is not a public key; use a key as in ~/.ssh/id_ed25519.pub", number)
 		}
 		keys = append(keys, line)
 	}

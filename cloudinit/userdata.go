@@ -41,7 +41,7 @@ func readDocument(key string, n *yaml.Node) ([]byte, error) {
 		}
 		return withHeader(data), nil
 	}
-	return nil, keyFault(key, node, "got "+describeKind(node)+", want a mapping or a text")
+	return nil, keyFault(key, node, "must be a mapping or text, not "+describeKind(node))
 }
 
 // withHeader adds the header of a cloud-config to data that cloud-init would not recognize. Blank data becomes

@@ -31,7 +31,7 @@ func ParseChecksum(text string) (Checksum, error) {
 	}
 	raw, err := hex.DecodeString(sum)
 	if err != nil {
-		return Checksum{}, Refuse(InvalidSource, "checksum %q: want hexadecimal digits, as in sha256:9f86d0…", text)
+		return Checksum{}, Refuse(InvalidSource, "checksum %q: use hexadecimal digits, as in sha256:9f86d0…", text)
 	}
 	for _, known := range []string{"sha256", "sha512", "md5"} {
 		fits := newHash(known).Size() == len(raw)
@@ -47,7 +47,7 @@ func ParseChecksum(text string) (Checksum, error) {
 		return Checksum{}, Refuse(InvalidSource,
 			"checksum %q has %d digits: none of sha256 (64), sha512 (128) and md5 (32)", text, len(sum))
 	}
-	return Checksum{}, Refuse(InvalidSource, "checksum %q: want sha256, sha512 or md5, not %s", text, algorithm)
+	return Checksum{}, Refuse(InvalidSource, "checksum %q: use sha256, sha512 or md5, not %s", text, algorithm)
 }
 
 // String returns ALGORITHM:HEX, or "" for the zero Checksum.

@@ -256,7 +256,7 @@ func TestACopyOfADiskIsNotProbed(t *testing.T) {
 	}
 	i := to(t, diskimage.File{Path: file})
 	i.Format = diskimage.QCOW2
-	refused(t, i, diskimage.InvalidSource, "want raw")
+	refused(t, i, diskimage.InvalidSource, "use raw")
 }
 
 func TestOtherFormatsAreRefused(t *testing.T) {

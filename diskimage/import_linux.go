@@ -81,7 +81,7 @@ func (i Import) Run(ctx context.Context) (result Result, err error) {
 		i.Log = slog.New(slog.DiscardHandler)
 	}
 	if i.Format != "" && i.Format != Raw {
-		return result, Refuse(InvalidSource, "format %q: want raw, or none for what the image's header says", i.Format)
+		return result, Refuse(InvalidSource, "format %q: use raw, or no format to read it from the image's header", i.Format)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.Limits.Time,
 		Refuse(TimedOut, "the import took more than %s", i.Limits.Time))

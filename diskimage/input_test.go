@@ -203,8 +203,8 @@ func TestChecksums(t *testing.T) {
 	for text, want := range map[string]string{
 		"sha256:0011":                       "has 4 digits; sha256 has 64",
 		"0011":                              "none of sha256 (64), sha512 (128) and md5 (32)",
-		"sha1:" + strings.Repeat("0", 40):   "want sha256, sha512 or md5, not sha1",
-		"sha256:" + strings.Repeat("x", 64): "want hexadecimal digits",
+		"sha1:" + strings.Repeat("0", 40):   "use sha256, sha512 or md5, not sha1",
+		"sha256:" + strings.Repeat("x", 64): "use hexadecimal digits",
 	} {
 		_, err := diskimage.ParseChecksum(text)
 		require.ErrorContains(t, err, want)

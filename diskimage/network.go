@@ -54,7 +54,7 @@ func (n Network) Transport(bundle []byte) (http.RoundTripper, error) {
 			return nil, Refuse(Internal, "read the system's certificates: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(bundle) {
-			return nil, Refuse(InvalidSource, "the CA bundle has no certificate; want PEM, -----BEGIN CERTIFICATE-----")
+			return nil, Refuse(InvalidSource, "the CA bundle has no certificate; use PEM, -----BEGIN CERTIFICATE-----")
 		}
 		base.TLSClientConfig.RootCAs = pool
 	}

@@ -111,7 +111,7 @@ func Probe(header []byte) (Info, error) {
 			} else if strings.HasPrefix(m.text, "# Disk") {
 				reason = ImageHasExternalData
 			}
-			return Info{}, Refuse(reason, "the image is %s; want raw, iso, qcow2, vmdk, vhdx, vdi or vpc", m.what)
+			return Info{}, Refuse(reason, "the image is %s; convert it to raw, iso, qcow2, vmdk, vhdx, vdi or vpc", m.what)
 		}
 		info, err := m.read(header)
 		if err == nil && !info.Format.Plain() && info.Format != VHDX && info.VirtualSize <= 0 {
@@ -162,7 +162,7 @@ func probeQcow2(h []byte) (Info, error) {
 	case version == 1:
 		return Info{}, Refuse(UnsupportedFormat, "the image is qcow, the format before qcow2; qemu-img converts it")
 	case version != 2 && version != 3:
-		return Info{}, Refuse(UnsupportedFormat, "the image is qcow2 of version %d; want 2 or 3", version)
+		return Info{}, Refuse(UnsupportedFormat, "the image is qcow2 of version %d; use version 2 or 3", version)
 	case be.Uint64(h[qcow2BackingAt:]) != 0:
 		return Info{}, Refuse(ImageHasBackingFile,
 			"the image is an overlay of another file; qemu-img convert makes one image of both")

@@ -39,7 +39,7 @@ func probeVMDK(h []byte) (Info, error) {
 	at, sectors := le.Uint64(h[vmdkDescriptionAt:]), le.Uint64(h[vmdkDescriptionLenAt:])
 	if at == 0 || sectors == 0 {
 		return Info{}, Refuse(UnsupportedFormat, "the image is a part of a VMware disk, without a description; "+
-			"want monolithicSparse or streamOptimized")
+			"use monolithicSparse or streamOptimized")
 	}
 	if at > HeaderSize/sectorSize || sectors > HeaderSize/sectorSize || int(at+sectors)*sectorSize > len(h) {
 		return Info{}, corruptImage(VMDK, "its description is not at its beginning")
@@ -82,7 +82,7 @@ func vmdkDescription(text string) error {
 			kind := strings.Trim(strings.TrimSpace(value), `"`)
 			if kind != "monolithicSparse" && kind != "streamOptimized" {
 				return Refuse(ImageHasExternalData, "the image is of the type %q, which has its data in other files; "+
-					"want monolithicSparse or streamOptimized", kind)
+					"use monolithicSparse or streamOptimized", kind)
 			}
 		case isValue && strings.EqualFold(strings.TrimSpace(key), "parentCID"):
 			if !strings.EqualFold(strings.TrimSpace(value), "ffffffff") {
@@ -90,7 +90,7 @@ func vmdkDescription(text string) error {
 			}
 		case len(fields) >= 3 && isExtentAccess(fields[0]):
 			if extents++; fields[2] != "SPARSE" || extents > 1 {
-				return Refuse(ImageHasExternalData, "the image has the extent %q; want one, of the type SPARSE", line)
+				return Refuse(ImageHasExternalData, "the image has the extent %q; use an image with a single extent of type SPARSE", line)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func probeVDI(h []byte) (Info, error) {
 	le := binary.LittleEndian
 	if kind := le.Uint32(h[vdiTypeAt:]); kind != vdiDynamic && kind != vdiStatic ||
 		!bytes.Equal(h[vdiParentAt:vdiHeader], make([]byte, vdiHeader-vdiParentAt)) {
-		return Info{}, Refuse(ImageHasBackingFile, "the image is the difference from another one; want a whole one")
+		return Info{}, Refuse(ImageHasBackingFile, "the image contains only the differences from another image; use a complete image")
 	}
 	return Info{VDI, int64(le.Uint64(h[vdiSizeAt:]))}, nil
 }
@@ -161,7 +161,7 @@ func probeVHD(h []byte) (Info, error) {
 		return Info{}, corruptImage(VPC, "it ends after %d bytes", len(h))
 	}
 	if kind := binary.BigEndian.Uint32(h[vhdTypeAt:]); kind != vhdDynamic {
-		return Info{}, Refuse(ImageHasBackingFile, "the image is a VHD of the type %d; want a whole one, fixed or dynamic", kind)
+		return Info{}, Refuse(ImageHasBackingFile, "the image is a VHD of the type %d; use a complete image, fixed or dynamic", kind)
 	}
 	return Info{VPC, int64(binary.BigEndian.Uint64(h[vhdSizeAt:]))}, nil
 }
@@ -231,7 +231,7 @@ func vhdxItems(r io.ReaderAt, at int64, items [][]byte) (size int64, err error) 
 		if id == vhdxDiskSize {
 			size = int64(binary.LittleEndian.Uint64(value))
 		} else if binary.LittleEndian.Uint32(value[4:])&vhdxHasParent != 0 {
-			return 0, Refuse(ImageHasBackingFile, "the image is the difference from another one; want a whole one")
+			return 0, Refuse(ImageHasBackingFile, "the image contains only the differences from another image; use a complete image")
 		}
 	}
 	if size <= 0 {

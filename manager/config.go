@@ -295,7 +295,7 @@ func expandChoice(word string, words []string) string {
 	if near := spelling.Nearest(word, words); near != "" {
 		return "did you mean " + near + "?"
 	}
-	return "want " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return "use " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
 // faults are the errors in the values of a file.
@@ -375,7 +375,7 @@ func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 		}
 		return &made
 	}
-	f.addFault(path, "got "+valueText(value)+", want true or false", "or a mapping of labels and annotations")
+	f.addFault(path, "must be true or false, not "+valueText(value), "or a mapping of labels and annotations")
 	return nil
 }
 
@@ -383,13 +383,13 @@ func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 func (f *faults) readTexts(path string, value any) map[string]string {
 	given, ok := value.(map[string]any)
 	if !ok && value != nil {
-		f.addFault(path, "got "+valueText(value)+", want a mapping of texts", "")
+		f.addFault(path, "must be a mapping with text values, not "+valueText(value), "")
 	}
 	made := make(map[string]string, len(given))
 	for name, value := range given {
 		text, ok := value.(string)
 		if !ok {
-			f.addFault(path+"."+name, "got "+valueText(value)+", want a text", "put it in quotes")
+			f.addFault(path+"."+name, "must be text, not "+valueText(value), "put it in quotes")
 		}
 		made[name] = text
 	}

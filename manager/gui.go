@@ -215,11 +215,11 @@ func (f *faults) readViewer(g *GUI, console consolePart) {
 		g.DeleteConnectionFile = value
 	case string:
 		if value != "true" && value != "false" {
-			f.addFault(at+".deleteConnectionFile", "got "+valueText(value)+", want true or false", "")
+			f.addFault(at+".deleteConnectionFile", "must be true or false, not "+valueText(value), "")
 		}
 		g.DeleteConnectionFile = value == "true"
 	default:
-		f.addFault(at+".deleteConnectionFile", "got "+valueText(value)+", want true or false", "")
+		f.addFault(at+".deleteConnectionFile", "must be true or false, not "+valueText(value), "")
 	}
 }
 
@@ -363,13 +363,13 @@ func (f *faults) readLists(at string, value map[string]any) map[string][]string 
 	for _, key := range slices.Sorted(maps.Keys(value)) {
 		items, ok := value[key].([]any)
 		if !ok && value[key] != nil {
-			f.addFault(at+"."+key, "got "+valueText(value[key])+", want a list", "")
+			f.addFault(at+"."+key, "must be a list, not "+valueText(value[key]), "")
 		}
 		made[key] = []string{}
 		for i, item := range items {
 			text, ok := item.(string)
 			if !ok {
-				f.addFault(fmt.Sprintf("%s.%s[%d]", at, key, i), "got "+valueText(item)+", want a text",
+				f.addFault(fmt.Sprintf("%s.%s[%d]", at, key, i), "must be text, not "+valueText(item),
 					"put it in quotes")
 			}
 			made[key] = append(made[key], text)

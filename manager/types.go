@@ -265,7 +265,7 @@ func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 		}
 	}
 	if len(s.Modules) > vmtypes.MaxModules {
-		return s, fmt.Errorf("there are %d VM types, want at most %d", len(s.Modules), vmtypes.MaxModules)
+		return s, fmt.Errorf("there are %d VM types, but at most %d are allowed", len(s.Modules), vmtypes.MaxModules)
 	}
 	return s, nil
 }

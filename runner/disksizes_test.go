@@ -102,7 +102,7 @@ func TestADiskThatDiffersIsInTheStatus(t *testing.T) {
 	}
 	problem("the file system has room for 1 MiB of the disk's 1 GiB; the VM is paused when that is full")
 	v.configure("wrapped", nil, v.section("drives: [{file: small/disk.img, size: 512 MiB}]")...)
-	problem("the disk has 1 GiB, and no disk is made smaller than it is; want at least that, not 512 MiB")
+	problem("the disk has 1 GiB and cannot shrink to 512 MiB; set at least its current size")
 	v.configure("wrapped", nil, v.section("drives: [{file: small/disk.img}]")...)
 	v.becomes("well", func(s status.Status) bool { return len(s.Problems) == 0 })
 	v.ends()

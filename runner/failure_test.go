@@ -61,7 +61,7 @@ func TestStartErrors(t *testing.T) {
 		},
 		{
 			"a kernel that is none", "standard", standard("kernel: {image: PATH/config.yaml, initrd: PATH/config.yaml}"),
-			[]string{"\nvm.kernel.image: PATH/config.yaml is no Linux kernel for this machine (want one such as "},
+			[]string{"\nvm.kernel.image: PATH/config.yaml is not a Linux kernel for this machine (use a kernel such as "},
 		},
 		{
 			"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"),

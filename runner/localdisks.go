@@ -154,7 +154,7 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 	image := handover.Image{ID: device, Node: node, Path: path, Format: d.Format, Size: offered.Size}
 	switch {
 	case d.Format == "qcow2":
-		return nil, fmt.Errorf("%s: no disk is copied to a device that has the format qcow2; want raw", path)
+		return nil, fmt.Errorf("%s: cannot copy a disk to a device with format qcow2; use raw", path)
 	case offered.Blank && !other:
 		return nil, fmt.Errorf("the source's disk is blank, so it is not certain that %s is another one: have the guest write "+
 			"to it before it is moved", path)

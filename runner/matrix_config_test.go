@@ -37,7 +37,7 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		},
 		{
 			"a wrong type", "\"/Runner\":\n  vm:\n    name: test\n    maximumCpus: many\n", ":4:18: ",
-			`vm.maximumCpus: got the text "many", want a whole number`,
+			`vm.maximumCpus: must be a whole number, not the text "many"`,
 		},
 		{"a list", "- \"/Runner\"\n", ":1:1: ", "got a list"},
 		{"binary", "\x00\x01\x02", ":1:1: ", "the character U+0000"},

@@ -90,10 +90,10 @@ func (c *checker) checkPresent(path, file, hint string, stat func(path string) (
 	case err != nil:
 		c.addFault(path, "%s: %v", quoteClipped(file), err)
 	case mode.IsDir():
-		c.addFault(path, "%s is a directory", quoteClipped(file)).withHint("want a file in it")
+		c.addFault(path, "%s is a directory", quoteClipped(file)).withHint("use a file in it")
 	case mode&fs.ModeCharDevice != 0:
 		c.addFault(path, "%s is a device that holds no data",
-			quoteClipped(file)).withHint("want a file or a block device")
+			quoteClipped(file)).withHint("use a file or a block device")
 	}
 }
 

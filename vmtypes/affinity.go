@@ -31,7 +31,7 @@ func hotplugAffinity(
 		case starlark.Iterable:
 			list, err = hostCPUs(fmt.Sprintf("cpus[%d]", i), v)
 		default:
-			err = fmt.Errorf("cpus[%d] is %s, want the number of a CPU of the host, a list of such, or None",
+			err = fmt.Errorf("cpus[%d] must be the number of a host CPU, a list of such numbers, or None, not %s",
 				i, withArticle(v))
 		}
 		if err != nil {
@@ -48,7 +48,7 @@ func hostCPUs(field string, from starlark.Iterable) ([]int, error) {
 	if from == nil {
 		return nil, nil
 	}
-	err := walkElements(field, from, 0, "the number of a CPU of the host", func(v starlark.Value) bool {
+	err := walkElements(field, from, 0, "the number of a host CPU", func(v starlark.Value) bool {
 		n, ok := v.(starlark.Int)
 		var number int
 		if ok = ok && starlark.AsInt(n, &number) == nil; ok {

@@ -100,7 +100,7 @@ func archivedEntry(a *txtar.Archive) (entry, rest string, err error) {
 	first, rest, _ := strings.Cut(string(a.Comment), "\n")
 	entry, ok := strings.CutPrefix(first, archiveEntry)
 	if !ok {
-		return "", "", fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive,
+		return "", "", fmt.Errorf("%w: the first line is %q, but must be %q and a module", errNotArchive,
 			printable.Clip(printable.Line(first), 40), archiveEntry)
 	}
 	return entry, rest, nil
@@ -116,7 +116,7 @@ func archivedVersion(rest string) (int, error) {
 	}
 	version, err := strconv.Atoi(number)
 	if err != nil || version < 1 {
-		return 0, fmt.Errorf("%w: the second line is %q, want %q and a number", errNotArchive, line, archiveVersion)
+		return 0, fmt.Errorf("%w: the second line is %q, but must be %q and a number", errNotArchive, line, archiveVersion)
 	}
 	if version > APIVersion {
 		return 0, fmt.Errorf("the VM type was kept by a newer vmrunner, with version %d of the language of VM types; "+

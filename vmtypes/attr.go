@@ -344,7 +344,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 		for _, item := range v.Items() {
 			key, ok := starlark.AsString(item[0])
 			if !ok {
-				return nil, fmt.Errorf("a key is %s, want a text", withArticle(item[0]))
+				return nil, fmt.Errorf("a key must be a string, not %s", withArticle(item[0]))
 			}
 			value, err := plainValue(item[1], depth+1)
 			if err != nil {
@@ -365,7 +365,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("got %s, want a value that a configuration can contain", withArticle(v))
+	return nil, fmt.Errorf("must be a value that a configuration can contain, not %s", withArticle(v))
 }
 
 // optionsOf reads a dict of attrs.
@@ -373,14 +373,14 @@ func optionsOf(d *starlark.Dict) (options []Option, depth int, err error) {
 	for _, item := range d.Items() {
 		name, ok := starlark.AsString(item[0])
 		if !ok {
-			return nil, 0, fmt.Errorf("%s is %s, want the name of an option as a string", item[0], withArticle(item[0]))
+			return nil, 0, fmt.Errorf("the key %s must be the name of an option as a string, not %s", item[0], withArticle(item[0]))
 		}
 		if why := badName(name); why != "" {
 			return nil, 0, fmt.Errorf("%q can't be the name of an option: %s", clipWord(name), why)
 		}
 		a, ok := item[1].(*attrValue)
 		if !ok {
-			return nil, 0, fmt.Errorf("%s is %s, want an attr, such as attr.string()", name, withArticle(item[1]))
+			return nil, 0, fmt.Errorf("%s must be an attr such as attr.string(), not %s", name, withArticle(item[1]))
 		}
 		depth = max(depth, a.depth)
 		options = append(options, Option{Name: name, Attr: a.Attr})
@@ -397,7 +397,7 @@ func badName(name string) string {
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		if !letter && (i == 0 || r != '_' && (r < '0' || r > '9')) {
-			return "want a letter, then letters, digits and _"
+			return "use a letter, then letters, digits and _"
 		}
 	}
 	reserved := []string{

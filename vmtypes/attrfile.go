@@ -30,7 +30,7 @@ func (f Files) faultOf(path, file string) vmspec.Fault {
 	if _, inside := vmspec.Inside(f.Folder, file); f.Only && !inside {
 		return vmspec.Fault{
 			Path: path, Message: strconv.Quote(clipWord(file)) + " is not in the image repository",
-			Hint: fmt.Sprintf("want a file in it, such as drivers.iso or %s/drivers.iso", f.Folder),
+			Hint: fmt.Sprintf("use a file in it, such as drivers.iso or %s/drivers.iso", f.Folder),
 		}
 	}
 	return vmspec.Fault{}

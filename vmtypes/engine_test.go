@@ -288,7 +288,7 @@ func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 	_, err = new.Launch(t.Context(), spec, emptyHost())
 	require.ErrorContains(t, err, "vm.options.asset: the VM type old has no such option (it takes none)")
 	_, err = vmtypes.LoadArchive(t.Context(), []byte(strings.Replace(archive, "\n", "\nAPI version one\n", 1)))
-	require.ErrorContains(t, err, `the second line is "API version one", want "API version " and a number`)
+	require.ErrorContains(t, err, `the second line is "API version one", but must be "API version " and a number`)
 }
 
 // An older runner does not start a VM with the pinned type of a newer runner, because it could misunderstand the type.

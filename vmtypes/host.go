@@ -140,7 +140,7 @@ func (h hostValue) findBuiltin(
 	for iter.Next(&v) {
 		path, ok := starlark.AsString(v)
 		if !ok {
-			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), withArticle(v))
+			return nil, fmt.Errorf("%s: the candidates must be strings, not %s", b.Name(), withArticle(v))
 		}
 		if h.host.Exists(path) {
 			return v, nil

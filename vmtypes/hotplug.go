@@ -92,7 +92,7 @@ func hotplugDisks(
 	for i := range buses.Len() {
 		bus, ok := starlark.AsString(buses.Index(i))
 		if !ok {
-			return nil, fmt.Errorf("%s: buses[%d] is %s, want a string: the id of a device", b.Name(), i,
+			return nil, fmt.Errorf("%s: buses[%d] must be the id of a device as a string, not %s", b.Name(), i,
 				withArticle(buses.Index(i)))
 		}
 		r.Buses = append(r.Buses, bus)

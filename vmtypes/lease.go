@@ -37,7 +37,7 @@ type attributes struct{ err error }
 
 func (a *attributes) reportWanted(path string, v starlark.Value, what string) {
 	if a.err == nil {
-		a.err = fmt.Errorf("tap: %s is %s, want %s", path, withArticle(v), what)
+		a.err = fmt.Errorf("tap: %s must be %s, not %s", path, what, withArticle(v))
 	}
 }
 

@@ -57,7 +57,7 @@ func resolveLoad(from, spec string) (string, error) {
 	case stock && fs.ValidPath(local):
 		return spec, nil
 	case strings.ContainsAny(spec, `/\:`):
-		return "", fmt.Errorf("want %sNAME.star for the library, or NAME.star for the file beside this one",
+		return "", fmt.Errorf("write %sNAME.star for the library, or NAME.star for a file in the same folder",
 			stockPrefix)
 	}
 	if rest, ok := strings.CutPrefix(from, stockPrefix); ok {

@@ -85,7 +85,7 @@ func optionBuiltin(
 		o.opt.List, o.opt.Properties = true, []plan.Property{p}
 		return o, err
 	default:
-		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener",
+		return nil, fmt.Errorf("option: %s: value must be a string, a number, a tap or a listener, not %s",
 			flag, withArticle(value))
 	}
 	if props == starlark.None {
@@ -93,7 +93,7 @@ func optionBuiltin(
 	}
 	dict, ok := props.(*starlark.Dict)
 	if !ok {
-		return nil, fmt.Errorf("option: %s: props is %s, want a dict of QEMU's property names", flag, withArticle(props))
+		return nil, fmt.Errorf("option: %s: props must be a dict of QEMU's property names, not %s", flag, withArticle(props))
 	}
 	o.opt.List = true
 	var err error
@@ -160,8 +160,8 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 			switch element.(type) {
 			case starlark.String, starlark.Bool, starlark.Int, descriptor:
 			default:
-				return nil, fmt.Errorf("option: %s: property %s[%d] is %s, want a string, number, True, False, tap or "+
-					"listener", flag, key, i, withArticle(element))
+				return nil, fmt.Errorf("option: %s: property %s[%d] must be a string, number, True, False, tap or "+
+					"listener, not %s", flag, key, i, withArticle(element))
 			}
 			var err error
 			if list, err = appendProperty(list, flag, key, element); err != nil {
@@ -170,8 +170,8 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("option: %s: property %s is %s, want a string, number, True, False, None, tap, "+
-			"listener or a list of these", flag, key, withArticle(v))
+		return nil, fmt.Errorf("option: %s: property %s must be a string, number, True, False, None, tap, "+
+			"listener or a list of these, not %s", flag, key, withArticle(v))
 	}
 	return append(list, p), nil
 }

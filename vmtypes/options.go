@@ -56,8 +56,8 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 	}
 	dict, ok := v.(*starlark.Dict)
 	if !ok {
-		return declared{}, fmt.Errorf("options is %s, want a dict of the options that the type takes: {\"name\": "+
-			"attr.string(doc = …)}", withArticle(v))
+		return declared{}, fmt.Errorf("options must be a dict such as {\"name\": "+
+			"attr.string(doc = …)}, not %s", withArticle(v))
 	}
 	options, _, err := optionsOf(dict)
 	if err != nil {
@@ -223,7 +223,7 @@ func (a *Attr) givenValue(path string, given any) (starlark.Value, []vmspec.Faul
 
 func refuseValue(path string, given any, want, hint string) (starlark.Value, []vmspec.Fault) {
 	return starlark.None, []vmspec.Fault{{
-		Path: path, Message: "got " + describeValue(given) + ", want " + want,
+		Path: path, Message: "must be " + want + ", not " + describeValue(given),
 		Hint: hint,
 	}}
 }
@@ -283,10 +283,10 @@ func readText(given any) (value any, message, hint string) {
 	case !ok:
 		if _, list := given.([]any); !list {
 			if _, dict := given.(map[string]any); !dict && given != nil {
-				hint = "put it in quotes if it is one"
+				hint = "put it in quotes if it is text"
 			}
 		}
-		return nil, "got " + describeValue(given) + ", want a text", hint
+		return nil, "must be text, not " + describeValue(given), hint
 	case len(text) > longestText:
 		return nil, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("the most is %d", longestText)
 	case strings.IndexFunc(text, unicode.IsControl) >= 0 || !utf8.ValidString(text):
@@ -303,7 +303,7 @@ func readSwitch(given any) (value any, message, hint string) {
 	case false, "false", "no", "off", "False", "No", "Off":
 		return false, "", ""
 	}
-	return nil, "got " + describeValue(given) + ", want true or false", ""
+	return nil, "must be true or false, not " + describeValue(given), ""
 }
 
 // readWhole accepts whole numbers, with or without quotes.
@@ -323,7 +323,7 @@ func readWhole(given any) (value any, message, hint string) {
 			return number, "", ""
 		}
 	}
-	return nil, "got " + describeValue(given) + ", want a whole number", ""
+	return nil, "must be a whole number, not " + describeValue(given), ""
 }
 
 // readSize accepts the same notations as sizes in the vm section.
@@ -336,7 +336,7 @@ func readSize(given any) (value any, message, hint string) {
 	case int, int64, float64:
 		text = fmt.Sprint(n)
 	default:
-		return nil, "got " + describeValue(given) + ", want a size", example
+		return nil, "must be a size, not " + describeValue(given), example
 	}
 	size, err := vmspec.ParseBytes(text)
 	if err == nil {

@@ -177,7 +177,7 @@ func walkElements(field string, from starlark.Iterable, depth int, want string, 
 		}
 		list, ok := v.(starlark.Sequence)
 		if _, dict := v.(*starlark.Dict); !ok || dict {
-			return fmt.Errorf("%s[%d] is %s, want %s", field, i, withArticle(v), want)
+			return fmt.Errorf("%s[%d] must be %s, not %s", field, i, want, withArticle(v))
 		}
 		if err := walkElements(fmt.Sprintf("%s[%d]", field, i), list, depth+1, want, take); err != nil {
 			return err
@@ -278,11 +278,11 @@ func replaceBuiltin(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("replace: want a part and the options to put in place of its own")
+		return nil, fmt.Errorf("replace: give a part and its new options")
 	}
 	old, ok := args[0].(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("replace: the first argument is %s, want a part", withArticle(args[0]))
+		return nil, fmt.Errorf("replace: the first argument must be a part, not %s", withArticle(args[0]))
 	}
 	var machine *starlark.Dict
 	var executable string

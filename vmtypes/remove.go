@@ -97,7 +97,7 @@ func (p *partValue) removeThing(sel string) string {
 	case s.found:
 		return ""
 	case !slices.Contains(s.kinds, kind):
-		return fmt.Sprintf("%q is not the beginning of a line of a plan; want an option, \"-device sound0\", or one of %s "+
+		return fmt.Sprintf("%q does not begin a line of a plan; use an option, \"-device sound0\", or one of %s "+
 			"and a name, \"helper swtpm\"%s", sel, strings.Join(s.kinds, ", "), didYouMean(sel, s.known))
 	}
 	others := slices.DeleteFunc(s.known, func(name string) bool { return !strings.HasPrefix(name, kind+" ") })

@@ -96,7 +96,7 @@ func Launch(
 	}
 	p, ok := result.(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("%s returned %s, want a part", launch.Name(), withArticle(result))
+		return nil, fmt.Errorf("%s must return a part, not %s", launch.Name(), withArticle(result))
 	}
 	return finishPlan(name, p, spec, host)
 }

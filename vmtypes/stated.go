@@ -31,11 +31,11 @@ func readStatements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]st
 		for k, v := range drives.Entries() {
 			device, ok := starlark.AsString(k)
 			if !ok {
-				return nil, fmt.Errorf("part: drives: a name is %s, want the id of a device as a string", withArticle(k))
+				return nil, fmt.Errorf("part: drives: a name must be the id of a device as a string, not %s", withArticle(k))
 			}
 			s := statement{device: device}
 			if err := starlark.AsInt(v, &s.drive); err != nil {
-				return nil, fmt.Errorf("part: drives[%q] is %s, want an index into vm.drives", device, withArticle(v))
+				return nil, fmt.Errorf("part: drives[%q] must be an index into vm.drives, not %s", device, withArticle(v))
 			}
 			list = append(list, s)
 		}

@@ -100,7 +100,7 @@ func processBuiltin(
 		return nil, err
 	}
 	if role := p.process.Role; role != "" && !slices.Contains(plan.Roles(), role) {
-		return nil, fmt.Errorf("process: role = %q, want one of %s%s",
+		return nil, fmt.Errorf("process: role = %q, but must be one of %s%s",
 			role, strings.Join(plan.Roles(), ", "), didYouMean(role, plan.Roles()))
 	}
 	p.text, p.process.Exempt = p.process.Name, !confined
@@ -147,7 +147,7 @@ func accessBuiltin(
 		return nil, err
 	}
 	if modes := []string{plan.AccessRead, plan.AccessWrite}; !slices.Contains(modes, a.access.Mode) {
-		return nil, fmt.Errorf("access: mode = %q, want one of %s%s", a.access.Mode, strings.Join(modes, ", "),
+		return nil, fmt.Errorf("access: mode = %q, but must be one of %s%s", a.access.Mode, strings.Join(modes, ", "),
 			didYouMean(a.access.Mode, modes))
 	}
 	a.text, a.access.Origin = a.access.Path, originOf(thread)
@@ -179,7 +179,7 @@ func tapBuiltin(
 	t.tap.MAC, _ = starlark.AsString(mac)
 	t.tap.Hostname, _ = starlark.AsString(hostname)
 	if (t.tap.Bridge == "") == (t.tap.Subnet == "") {
-		return nil, fmt.Errorf("tap: %s: want either bridge, to join one, or subnet, for a private network of its own",
+		return nil, fmt.Errorf("tap: %s: give either bridge, to join a bridge, or subnet, for a separate private network",
 			t.tap.Name)
 	}
 	if t.tap.Lease, err = leaseOf(t.tap, lease); err != nil {
@@ -211,7 +211,7 @@ func allPorts(kept starlark.Iterable) (*plan.AllPorts, error) {
 	for i := 0; iter.Next(&v); i++ {
 		var port int
 		if err := starlark.AsInt(v, &port); err != nil || port < 1 || port > 65535 {
-			return nil, fmt.Errorf("tap: all_ports_but[%d] is %s, want a port, 1 to 65535", i, v)
+			return nil, fmt.Errorf("tap: all_ports_but[%d] must be a port, 1 to 65535, not %s", i, v)
 		}
 		if !slices.Contains(all.Keep, port) {
 			all.Keep = append(all.Keep, port)
@@ -232,7 +232,7 @@ func forwardsOf(ports starlark.Iterable) ([]plan.Forward, error) {
 	for i := 0; iter.Next(&v); i++ {
 		attrs, ok := v.(starlark.HasAttrs)
 		if !ok {
-			return nil, fmt.Errorf("tap: ports[%d] is %s, want a struct with protocol, address, host and guest",
+			return nil, fmt.Errorf("tap: ports[%d] must be a struct with protocol, address, host and guest, not %s",
 				i, withArticle(v))
 		}
 		var f plan.Forward

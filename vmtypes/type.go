@@ -67,7 +67,7 @@ func entryPoint(m *module) (*starlark.Function, error) {
 	}
 	fn, ok := v.(*starlark.Function)
 	if !ok {
-		return nil, &Error{Message: fmt.Sprintf("%s: launch is %s, want a function launch(vm, host)",
+		return nil, &Error{Message: fmt.Sprintf("%s: launch must be a function launch(vm, host), not %s",
 			m.name, withArticle(v))}
 	}
 	var params []string
@@ -76,7 +76,7 @@ func entryPoint(m *module) (*starlark.Function, error) {
 		params = append(params, name)
 	}
 	if got := strings.Join(params, ", "); got != "vm, host" {
-		return nil, errorAt(fn.Position(), fmt.Sprintf("launch takes (%s), want launch(vm, host)",
+		return nil, errorAt(fn.Position(), fmt.Sprintf("launch must take (vm, host), not (%s)",
 			got), nil, nil, func(string) string { return m.source })
 	}
 	return fn, nil
@@ -106,7 +106,7 @@ func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.P
 	p, ok := result.(*partValue)
 	if !ok {
 		return nil, fmt.Errorf("VM type %s: %w", t.name, errorAt(t.launch.Position(),
-			fmt.Sprintf("launch returned %s, want a part", withArticle(result)), nil, nil, t.sourceOf))
+			fmt.Sprintf("launch must return a part, not %s", withArticle(result)), nil, nil, t.sourceOf))
 	}
 	return finishPlan(t.name, p, spec, host)
 }

@@ -151,17 +151,17 @@ func TestRulesOfTheMachine(t *testing.T) {
 		"balloon": {
 			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return " +
 				"[hotplug.balloon(\"b\", maximum = 1)]",
-			"rule balloon device=b maximum=1: b is a virtio-rng-pci, want a virtio-balloon",
+			"rule balloon device=b maximum=1: b must be a virtio-balloon, not a virtio-rng-pci",
 		},
 		"places for CPUs": {
 			"def more(host): return [option(\"-smp\", \"1,maxcpus=2\")]\ndef rules(): return " +
 				"[hotplug.cpus(maximum = 4)]",
-			"places for CPUs: 2, want 4; -smp has maxcpus for it",
+			"places for CPUs: 2, but the rule has 4; set maxcpus of -smp",
 		},
 		"CPUs at the start": {
 			"def more(host): return [option(\"-smp\", \"2,maxcpus=4\")]\ndef rules(): return " +
 				"[hotplug.cpus(maximum = 4)]",
-			"CPUs at the start: 2, want 1; -smp has cpus for it",
+			"CPUs at the start: 2, but the rule has 1; set cpus of -smp",
 		},
 		"CD that is none": {
 			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return " +
@@ -180,7 +180,7 @@ func TestRulesOfTheMachine(t *testing.T) {
 				"def more(host): return [option(\"-m\", \"64M,maxmem=1G\"), object(\"memory-backend-ram\", \"o\", " +
 				"{\"size\": 64 << 20}), device(\"virtio-mem-pci\", {\"id\": \"b\", \"memdev\": \"o\"})]\n" +
 				"def rules(): return [hotplug.memory(\"b\", base = 64 << 20, maximum = 256 << 20)]",
-			"b can give 67108864 bytes, want 201326592",
+			"b can give 67108864 bytes, but the rule needs 201326592",
 		},
 		"password": {
 			"def more(host): return [option(\"-vnc\", \"127.0.0.1:0\")]\ndef rules(): return " +

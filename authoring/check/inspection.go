@@ -39,7 +39,7 @@ func (m *inspection) examineMachine(r *Result) error {
 	r.Version = fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro)
 	if status.Status != "prelaunch" && status.Status != "inmigrate" {
 		r.Failures = append(r.Failures,
-			Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
+			Failure{Message: fmt.Sprintf("the machine is %s, but must be prelaunch", status.Status)})
 	}
 	var kind string
 	if err := m.queryQMP("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
@@ -107,10 +107,10 @@ func (m *inspection) checkCPUs(r plan.CPUs) error {
 		}
 	}
 	if len(places) < r.Maximum {
-		return fmt.Errorf("places for CPUs: %d, want %d; -smp has maxcpus for it", len(places), r.Maximum)
+		return fmt.Errorf("places for CPUs: %d, but the rule has %d; set maxcpus of -smp", len(places), r.Maximum)
 	}
 	if present != r.Boot {
-		return fmt.Errorf("CPUs at the start: %d, want %d; -smp has cpus for it", present, r.Boot)
+		return fmt.Errorf("CPUs at the start: %d, but the rule has %d; set cpus of -smp", present, r.Boot)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (m *inspection) isA(device, driver string) error {
 		return err
 	}
 	if !strings.HasPrefix(kind, driver) {
-		return fmt.Errorf("%s is a %s, want a %s", device, kind, driver)
+		return fmt.Errorf("%s must be a %s, not a %s", device, driver, kind)
 	}
 	return nil
 }
@@ -147,9 +147,9 @@ func (m *inspection) checkMemory(r plan.Memory) error {
 		switch {
 		case d.Data.ID != r.Device:
 		case d.Data.BlockSize != r.Block:
-			return fmt.Errorf("%s has blocks of %d bytes, want %d", r.Device, d.Data.BlockSize, r.Block)
+			return fmt.Errorf("%s has blocks of %d bytes, but the rule has %d", r.Device, d.Data.BlockSize, r.Block)
 		case d.Data.MaxSize < r.Maximum-r.Base:
-			return fmt.Errorf("%s can give %d bytes, want %d", r.Device, d.Data.MaxSize, r.Maximum-r.Base)
+			return fmt.Errorf("%s can give %d bytes, but the rule needs %d", r.Device, d.Data.MaxSize, r.Maximum-r.Base)
 		}
 	}
 	return nil

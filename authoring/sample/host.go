@@ -100,11 +100,11 @@ func explainJSON(err error, data []byte) *hostFault {
 		return faultAt(data, bytes.Index(data, []byte(quoted)), message)
 	case errors.As(err, &kind):
 		return faultAt(data, int(kind.Offset)-1,
-			fmt.Sprintf("%s is a %s, want %s", kind.Field, kind.Value, kindName(kind.Type)))
+			fmt.Sprintf("%s must be %s, not a %s", kind.Field, kindName(kind.Type), kind.Value))
 	case errors.As(err, &syntax):
 		return faultAt(data, int(syntax.Offset)-1, message)
 	}
-	return faultAt(data, len(data), "want a JSON object: "+message)
+	return faultAt(data, len(data), "must be a JSON object: "+message)
 }
 
 // kindName returns the JSON description of the values of a Go type.

@@ -155,7 +155,7 @@ x.txtar:9:3: unknown field "file" (did you mean files?)
 `,
 		},
 		"wrong kind of fact": {"x.txtar", "x\n-- host.json --\n{\"kvm\": \"yes\"}\n", `
-x.txtar:3:13: kvm is a string, want true or false
+x.txtar:3:13: kvm must be true or false, not a string
    3 | {"kvm": "yes"}
      |             ^
 `},

@@ -121,7 +121,7 @@ func badName(name string) string {
 		return "it is longer than 64 letters"
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" ||
 		strings.HasPrefix(name, "-"):
-		return "want letters, digits, - and _"
+		return "use letters, digits, - and _"
 	case vmtypes.IsStock(name):
 		return "a stock type has this name and would be used instead"
 	case strings.HasSuffix(name, "_test") || name == "testing":

@@ -102,9 +102,9 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"":           "it is empty",
-		"a.b":        "want letters, digits, - and _",
-		"../evil":    "want letters, digits, - and _",
-		"-x":         "want letters, digits, - and _",
+		"a.b":        "use letters, digits, - and _",
+		"../evil":    "use letters, digits, - and _",
+		"-x":         "use letters, digits, - and _",
 		"standard":   "a stock type has this name",
 		"my_test":    "files with this name are tests",
 		"testing":    "files with this name are tests",

@@ -114,7 +114,7 @@ func describedHost(name string) (sample.HostFacts, error) {
 	if filepath.Ext(name) != ".json" {
 		facts, err := sample.ParseHost([]byte(fmt.Sprintf(`{"files": [%q]}`, name)))
 		if err != nil {
-			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name,
+			err = cli.UsageError{Err: fmt.Errorf("--host %s: must be a file NAME.json, or one of %s", name,
 				strings.Join(distribution.Names(), ", "))}
 		}
 		return facts, err

@@ -144,7 +144,7 @@ func (d *diff) selectedSamples() ([]*sample.Sample, error) {
 		return revision.ReadSamples(d.samples, true)
 	case d.file != "":
 		if ext := filepath.Ext(d.file); ext != ".yaml" && ext != sample.Suffix {
-			return nil, fmt.Errorf("-f %s: want a configuration (.yaml) or a sample (%s)", d.file, sample.Suffix)
+			return nil, fmt.Errorf("-f %s: must be a configuration (.yaml) or a sample (%s)", d.file, sample.Suffix)
 		}
 		if err := requireFile("diff -f", "file", d.file); err != nil {
 			return nil, err

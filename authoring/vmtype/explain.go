@@ -58,7 +58,7 @@ func splitOption(what string) (vmType, option string) {
 func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (string, error) {
 	vmType, name := splitOption(what)
 	if vmType == "vm" {
-		return "", cli.UsageError{Err: fmt.Errorf("%s: an option belongs to a VM type; want TYPE.%s, such as "+
+		return "", cli.UsageError{Err: fmt.Errorf("%s: an option belongs to a VM type; write TYPE.%s, such as "+
 			"standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
 	}
 	d, err := describeType(cmd.Context(), *f.Folder, vmType)

@@ -136,7 +136,7 @@ func (p *push) gatherContent(ctx context.Context, what string) (*artifact.Conten
 	for _, pair := range p.annotations {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, cli.UsageError{Err: fmt.Errorf("--annotation: want key=value, got %q", pair)}
+			return nil, cli.UsageError{Err: fmt.Errorf("--annotation %q: must be key=value", pair)}
 		}
 		c.Annotations[key] = value
 	}

@@ -64,8 +64,8 @@ func assertEq(
 		return starlark.None, nil
 	}
 	gotText, wantText := got.String(), want.String()
-	if gotText == wantText { // structs of different kinds can have the same text
-		return recordFailure(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(),
+	if gotText == wantText { // a list and a tuple of one, say, don't look alike, but structs may
+		return recordFailure(thread, message, "got a %s instead of a %s; both look like %s", got.Type(), want.Type(),
 			clipText(gotText))
 	}
 	if len(gotText)+len(wantText) <= oneLine {
@@ -110,7 +110,7 @@ func assertTrue(
 	case message != "":
 		return recordFailure(thread, "", "%s", message)
 	}
-	return recordFailure(thread, "", "got %s, want something true", condition)
+	return recordFailure(thread, "", "got %s, which is not true", condition)
 }
 
 func assertContains(
@@ -197,7 +197,7 @@ func assertMatches(
 	}
 	list, ok := whole.(starlark.Iterable)
 	if !ok {
-		return nil, fmt.Errorf("%s: got a %s, want a string or a list of strings", b.Name(), whole.Type())
+		return nil, fmt.Errorf("%s: must be a string or a list of strings, not a %s", b.Name(), whole.Type())
 	}
 	for v := range starlark.Elements(list) {
 		if text, ok := starlark.AsString(v); ok && want.MatchString(text) {
@@ -233,11 +233,11 @@ func assertFails(
 	}
 	_, err = starlark.Call(thread, fn, nil, nil)
 	if err == nil {
-		return recordFailure(thread, message, "nothing failed; want a failure with a message that matches %s",
+		return recordFailure(thread, message, "there was no failure; expected a failure with a message that matches %s",
 			strconv.Quote(pattern))
 	}
 	if msg := strings.TrimPrefix(err.Error(), "fail: "); !want.MatchString(msg) {
-		return recordFailure(thread, message, "it failed with\n    %s\nwant a message that matches %s",
+		return recordFailure(thread, message, "it failed with\n    %s\nexpected a message that matches %s",
 			strings.ReplaceAll(clipText(msg), "\n", "\n    "), strconv.Quote(pattern))
 	}
 	return starlark.None, nil

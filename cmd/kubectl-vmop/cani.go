@@ -73,7 +73,7 @@ func newCanI(f *flags) *cobra.Command {
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 4:
-			return cli.UsageError{Err: errors.New("want: kubectl vmop can-i [VERB] [NAME]")}
+			return cli.UsageError{Err: errors.New("usage: kubectl vmop can-i [VERB] [NAME]")}
 		case len(args) == 0:
 			return nil
 		}

@@ -99,7 +99,7 @@ func newCD(f *flags) *cobra.Command {
 		Use: "cd", Short: "Change the medium in a CD drive", GroupID: groupChange, Args: cli.NoArguments,
 		Long: "Change the medium in a CD drive of a VM, even while the VM is running.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.UsageError{Err: errors.New("want: kubectl vmop cd insert|eject NAME …")}
+			return cli.UsageError{Err: errors.New("usage: kubectl vmop cd insert|eject NAME …")}
 		},
 	}
 	cmd.AddCommand(f.newMedium("insert NAME IMAGE", "Insert a medium", "inserted", 1),

@@ -43,7 +43,7 @@ func newClone(f *flags) *cobra.Command {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if o.vm, o.name = o.splitArguments(args); o.name == "" || (o.vm == "") == (o.snapshot == "") {
-			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
+			return cli.UsageError{Err: errors.New("usage: " + usageOf(cmd))}
 		}
 		return nil
 	}

@@ -44,7 +44,7 @@ func newDiff(f *flags) *cobra.Command {
 		Example: "  kubectl vmop diff web.yaml\n  kubectl get vm web -o yaml | sed s/2Gi/4Gi/ | kubectl vmop diff -",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError{Err: errors.New("want: kubectl vmop diff FILE")}
+				return cli.UsageError{Err: errors.New("usage: kubectl vmop diff FILE")}
 			}
 			return nil
 		},

@@ -33,7 +33,7 @@ func (n noun) takesVM(f *flags, cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		vm, rest := splitName(args)
 		if vm == "" || len(rest) != 1 || n.bareName(rest[0]) == "" {
-			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
+			return cli.UsageError{Err: errors.New("usage: " + usageOf(cmd))}
 		}
 		return nil
 	}

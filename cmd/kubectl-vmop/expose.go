@@ -49,7 +49,7 @@ func newExpose(f *flags) *cobra.Command {
 	cli.CompleteFlag(cmd, "type", "ClusterIP", "NodePort", "LoadBalancer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if e.port < 1 || e.port > 65535 {
-			return cli.UsageError{Err: errors.New("which port? want --port 1 to 65535")}
+			return cli.UsageError{Err: errors.New("give --port 1 to 65535")}
 		}
 		c, vm, err := f.findVM(cmd, args)
 		if err != nil {

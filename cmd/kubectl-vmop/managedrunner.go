@@ -33,7 +33,7 @@ func (m managed) Plan(ctx context.Context, w io.Writer, form string) error {
 	var text bytes.Buffer
 	var lines []fleet.Argument
 	if form == "argv" || form == "shell" {
-		return cli.UsageError{Err: fmt.Errorf("-o %s: through the manager want text or json", form)}
+		return cli.UsageError{Err: fmt.Errorf("-o %s: must be text or json through the manager", form)}
 	}
 	if err := m.doRequest(ctx, http.MethodGet, m.vmURL(m.name, "plan"), nil, &text); err != nil {
 		return err

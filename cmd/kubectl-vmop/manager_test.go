@@ -319,7 +319,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"resume web":                    {0, ""}, // unchanged
 		"evict web":                     {2, "leave --manager out"},
 		"cd insert web a.iso --drive 7": {2, "which drive? --drive 1"},
-		"plan web -o argv":              {2, "want text or json"},
+		"plan web -o argv":              {2, "must be text or json"},
 		"delete web --disks":            {2, "the manager leaves them"},
 		"create web2 --dry-run=server":  {1, "line 7: spec.vm.maximumCpus: want fewer"},
 	} {

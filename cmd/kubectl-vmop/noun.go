@@ -57,7 +57,7 @@ func (n noun) takeName(f *flags, cmd *cobra.Command, further int, completion cob
 		case len(args) == 0 || n.bareName(args[0]) == "":
 			return cli.UsageError{Err: errors.New("which " + n.word + "? " + usageOf(cmd))}
 		case len(args) != 1+further:
-			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
+			return cli.UsageError{Err: errors.New("usage: " + usageOf(cmd))}
 		}
 		return nil
 	}
@@ -106,7 +106,7 @@ func wantSubcommand(cmd *cobra.Command, _ []string) error {
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return cli.UsageError{Err: errors.New("want: " + cmd.CommandPath() + " " + strings.Join(names, "|"))}
+	return cli.UsageError{Err: errors.New("usage: " + cmd.CommandPath() + " " + strings.Join(names, "|"))}
 }
 
 // newNounList returns the verb that lists the objects of a word.

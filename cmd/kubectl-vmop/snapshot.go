@@ -57,7 +57,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if vm, name := snapshotArguments(disk, args); (vm == "") == (disk == "") || len(name) > 1 {
-			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
+			return cli.UsageError{Err: errors.New("usage: " + usageOf(cmd))}
 		}
 		return nil
 	}

@@ -85,7 +85,7 @@ func newSCP(f *flags) *cobra.Command {
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with all in them")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) < 2 {
-			return cli.UsageError{Err: errors.New("want: kubectl vmop scp SOURCE... TARGET, such as web:/etc/hosts /tmp")}
+			return cli.UsageError{Err: errors.New("usage: kubectl vmop scp SOURCE... TARGET, such as web:/etc/hosts /tmp")}
 		}
 		return nil
 	}

@@ -63,7 +63,7 @@ func (f *flags) aVMAnd(cmd *cobra.Command, least, most int) {
 		case name == "":
 			return cli.UsageError{Err: errors.New("which VM? " + usageOf(cmd))}
 		case len(rest) < least, most >= 0 && len(rest) > most:
-			return cli.UsageError{Err: errors.New("want: " + usageOf(cmd))}
+			return cli.UsageError{Err: errors.New("usage: " + usageOf(cmd))}
 		}
 		return nil
 	}

@@ -134,7 +134,7 @@ func (f *importFlags) runImport(cmd *cobra.Command) error {
 		}
 	}
 	if sources != 1 || f.target.Path == "" {
-		return cli.UsageError{Err: errors.New("want --target, and one of --url, --image and --upload")}
+		return cli.UsageError{Err: errors.New("give --target, and one of --url, --image and --upload")}
 	}
 	i, r, err := f.startImport(cmd.Context())
 	if err != nil {
@@ -218,7 +218,7 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 			"ignored, because a guest may have written them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return cli.UsageError{Err: fmt.Errorf("want FROM and TO, got %d arguments", len(args))}
+				return cli.UsageError{Err: fmt.Errorf("takes FROM and TO; got %d arguments", len(args))}
 			}
 			c.target.Path = args[1]
 			i, r, err := c.startImport(cmd.Context())
@@ -249,7 +249,7 @@ func newReceive() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case a.Size <= 0 && a.Checksum == "":
-				return cli.UsageError{Err: errors.New("want --size or --checksum")}
+				return cli.UsageError{Err: errors.New("give --size or --checksum")}
 			case a.ID != "" && a.Size <= 0, a.ID == "" && (a.From != 0 || a.Length != 0):
 				return cli.UsageError{Err: errors.New("a piece wants --id and --size")}
 			}

@@ -47,7 +47,7 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 			"while.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError{Err: fmt.Errorf("want DISK, got %d arguments", len(args))}
+				return cli.UsageError{Err: fmt.Errorf("takes DISK; got %d arguments", len(args))}
 			}
 			e.disk = args[0]
 			var err error

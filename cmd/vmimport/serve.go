@@ -29,7 +29,7 @@ func newServe(log *cli.LogFlags) *cobra.Command {
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if e.Disk == "" || e.TLS == "" || e.Port == 0 {
-				return cli.UsageError{Err: errors.New("want --disk, --tls and a --port from 1")}
+				return cli.UsageError{Err: errors.New("give --disk, --tls and a --port of at least 1")}
 			}
 			logger, err := loggerOf(log)
 			if err != nil {

@@ -65,7 +65,7 @@ func newTakeover() *cobra.Command {
 				return cli.UsageError{Err: errors.New("--apply and --undo are opposites")}
 			case changes && (len(f.files) > 0 || f.printConfig || f.form != "text"):
 				return cli.UsageError{Err: errors.New("--apply and --undo change a cluster: " +
-					"want neither -f, -o nor --print-config")}
+					"leave out -f, -o and --print-config")}
 			case f.printConfig && len(vms) > 0:
 				return cli.UsageError{Err: errors.New("--print-config is about no VM")}
 			case !changes && (f.stop || cmd.Flags().Changed("timeout")):

@@ -37,7 +37,7 @@ func newDiff(f *flags) *cobra.Command {
 	vm := aboutVM(f, cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if _, file := vm.nameFirst(cmd, args); len(file) != 1 {
-			return cli.UsageError{Err: errors.New("want: vmrunner diff NAME FILE")}
+			return cli.UsageError{Err: errors.New("usage: vmrunner diff NAME FILE")}
 		}
 		return nil
 	}

@@ -26,7 +26,7 @@ func newPortForward(f *flags) *cobra.Command {
 	vm := aboutVM(f, cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if _, ports := vm.nameFirst(cmd, args); len(ports) == 0 || stdio && len(ports) > 1 {
-			return cli.UsageError{Err: errors.New("want: vmrunner port-forward NAME [HOST:]GUEST, such as web 8080:80")}
+			return cli.UsageError{Err: errors.New("usage: vmrunner port-forward NAME [HOST:]GUEST, such as web 8080:80")}
 		}
 		return nil
 	}

@@ -262,7 +262,7 @@ func newAutostart(f *flags) *cobra.Command {
 	f.oneVM(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 || args[1] != "on" && args[1] != "off" {
-			return cli.UsageError{Err: errors.New("want: vmrunner autostart NAME on, or off")}
+			return cli.UsageError{Err: errors.New("usage: vmrunner autostart NAME on, or off")}
 		}
 		return nil
 	}

@@ -128,5 +128,5 @@ func TestServiceManagerThatIsNone(t *testing.T) {
 	p.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=nonsense")
 	p.launch()
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.out.String(), "vmrunner: NOTIFY_SOCKET=nonsense: want the path of a unix socket")
+	require.Contains(t, p.out.String(), "vmrunner: NOTIFY_SOCKET=nonsense: must be the path of a unix socket")
 }

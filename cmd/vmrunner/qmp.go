@@ -60,7 +60,7 @@ func qmpCommand(args []string) (name []string, c qmp.Command, err error) {
 		c.Arguments, args = json.RawMessage(last), args[:n-1]
 	}
 	if len(args) < 1 || len(args) > 2 {
-		return nil, c, cli.UsageError{Err: errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")}
+		return nil, c, cli.UsageError{Err: errors.New("give [NAME] COMMAND [{ARGUMENTS}], with the arguments as a JSON object")}
 	}
 	c.Execute = args[len(args)-1]
 	return args[:len(args)-1], c, nil

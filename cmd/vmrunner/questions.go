@@ -59,7 +59,7 @@ func (q *questions) askYesNo(what string, standard bool) (yes bool, err error) {
 		case "n", "no", "":
 			yes = false
 		default:
-			return errors.New("want yes or no")
+			return errors.New("answer yes or no")
 		}
 		return nil
 	})

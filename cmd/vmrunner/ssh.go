@@ -48,7 +48,7 @@ func newCopy(f *flags) *cobra.Command {
 	f.onSSH(cmd)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) < 2 {
-			return cli.UsageError{Err: errors.New("want: vmrunner cp SOURCE... TARGET, such as web:/etc/os-release here")}
+			return cli.UsageError{Err: errors.New("usage: vmrunner cp SOURCE... TARGET, such as web:/etc/os-release here")}
 		}
 		return nil
 	}

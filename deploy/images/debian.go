@@ -158,7 +158,7 @@ func parseURIs(text string) ([]deb, error) {
 		sum, ok := strings.CutPrefix(words[len(words)-1], "SHA256:")
 		if len(words) != 4 || !ok || filepath.Base(words[1]) != words[1] {
 			return nil,
-				fmt.Errorf("list packages: apt-get prints %q, want an address, a file name, its size and SHA256 sum",
+				fmt.Errorf("list packages: apt-get prints %q, but must print an address, a file name, its size and SHA256 sum",
 					strings.TrimSpace(line))
 		}
 		debs = append(debs, deb{file: words[1], sha256: sum})
@@ -185,7 +185,7 @@ func (a apt) verifyPackage(d deb) error {
 		return fmt.Errorf("package %s: %w", d.file, err)
 	}
 	if found := hex.EncodeToString(hash.Sum(nil)); found != d.sha256 {
-		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, want %s; the next try downloads it again",
+		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, but must be %s; the next try downloads it again",
 			d.file, found, d.sha256), os.Remove(a.archivePath(d)))
 	}
 	return nil

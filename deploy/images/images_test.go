@@ -118,7 +118,7 @@ func TestRunnerForARM(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(b.root, "usr/bin/qemu-system-x86_64"))
 	b.harmless(t)
 
-	require.ErrorContains(t, runBuild(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": want amd64 or arm64`)
+	require.ErrorContains(t, runBuild(t.Context(), []string{"-arch", "aarch64"}), `"aarch64": use amd64 or arm64`)
 }
 
 // The manager's image contains only its program, the certificates of authorities, and the description of the package
@@ -353,7 +353,7 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, os.WriteFile(a.archivePath(d), []byte("foo"), 0o600))
 	require.NoError(t, a.verifyPackage(d))
 	require.NoError(t, os.WriteFile(a.archivePath(d), []byte("bar"), 0o600))
-	require.ErrorContains(t, a.verifyPackage(d), "want 2c26b4")
+	require.ErrorContains(t, a.verifyPackage(d), "must be 2c26b4")
 	require.NoFileExists(t, a.archivePath(d))
 }
 
@@ -419,7 +419,7 @@ func TestUnpack(t *testing.T) {
 func TestNamesOfImages(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, runBuild(t.Context(), []string{"runer"}),
-		`there is no image "runer": want runner or manager`)
+		`there is no image "runer": use runner or manager`)
 	_, err := parseEpoch("yesterday")
-	require.ErrorContains(t, err, "want seconds since 1970")
+	require.ErrorContains(t, err, "must be seconds since 1970")
 }

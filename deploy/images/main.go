@@ -61,7 +61,7 @@ func runBuild(ctx context.Context, args []string) error {
 		return err
 	}
 	if *architecture != amd64 && *architecture != arm64 {
-		return fmt.Errorf("there are no images for %q: want amd64 or arm64", *architecture)
+		return fmt.Errorf("there are no images for %q: use amd64 or arm64", *architecture)
 	}
 	wanted, err := recipesNamed(flags.Args(), *architecture, strings.Fields(*with))
 	if err != nil {
@@ -109,7 +109,7 @@ func recipesNamed(names []string, architecture string, with []string) ([]recipe,
 	for _, name := range names {
 		found := slices.IndexFunc(all, func(r recipe) bool { return r.name == name })
 		if found < 0 {
-			return nil, fmt.Errorf("there is no image %q: want runner or manager", name)
+			return nil, fmt.Errorf("there is no image %q: use runner or manager", name)
 		}
 		wanted = append(wanted, all[found])
 	}
@@ -146,7 +146,7 @@ func parseEpoch(text string) (time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH=%s: want seconds since 1970", text)
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH=%s: must be seconds since 1970", text)
 	}
 	return time.Unix(seconds, 0).UTC(), nil
 }

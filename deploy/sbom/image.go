@@ -103,7 +103,7 @@ func manifestDigest(file string) (digest v1.Hash, err error) {
 			return digest, err
 		}
 		if len(index.Manifests) != 1 {
-			return digest, fmt.Errorf("index.json: got %d manifests, want 1", len(index.Manifests))
+			return digest, fmt.Errorf("index.json: has %d manifests, but must have 1", len(index.Manifests))
 		}
 		return index.Manifests[0].Digest, nil
 	}

@@ -60,7 +60,7 @@ func ReadAuthority(p Pair) (*Authority, error) {
 	certificate, _ := pem.Decode(p.Certificate)
 	key, _ := pem.Decode(p.Key)
 	if certificate == nil || key == nil {
-		return nil, errors.New("read an authority: want a certificate and a key, PEM")
+		return nil, errors.New("read an authority: must be a certificate and a key in PEM")
 	}
 	parsed, err := x509.ParseCertificate(certificate.Bytes)
 	if err != nil {

@@ -178,7 +178,7 @@ func queryExport(conn net.Conn, export string) error {
 	case err != nil:
 		return err
 	case kind == repTLSReqd:
-		return errors.New("it wants TLS; want tls, a folder with certificates")
+		return errors.New("the server requires TLS; set tls to a folder with certificates")
 	case kind == repUnknown:
 		return fmt.Errorf("it has no export %q%s", export, text)
 	case kind&repError != 0 && kind != repUnsup: // an older server may not support the option; QEMU will find out

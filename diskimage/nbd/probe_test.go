@@ -28,7 +28,7 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	port := int(s.Port)
 	require.NoError(t, probe(t, port, "data", certs.client))
 
-	require.ErrorContains(t, probe(t, port, "data", ""), "it wants TLS; want tls")
+	require.ErrorContains(t, probe(t, port, "data", ""), "the server requires TLS; set tls")
 	require.ErrorContains(t, probe(t, port, "other", certs.client), `it has no export "other"`)
 	require.ErrorContains(t, probe(t, port, "data", others.client), "certificate signed by unknown authority")
 	require.ErrorContains(t, probe(t, port, "data", t.TempDir()), "ca-cert.pem: no such file")

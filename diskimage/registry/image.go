@@ -121,7 +121,7 @@ func credentialsFor(config []byte, repository name.Repository) (authn.Authentica
 	}
 	if err != nil { // the error's text may contain a part of the file
 		return nil, diskimage.Refuse(diskimage.InvalidSource,
-			`credentials: want a .dockerconfigjson: {"auths": {"REGISTRY": …}}`)
+			`credentials: must be a .dockerconfigjson: {"auths": {"REGISTRY": …}}`)
 	}
 	var best string
 	found := authn.Anonymous

@@ -158,7 +158,7 @@ func (w *walk) isDisk(header *tar.Header) (bool, error) {
 	}
 	if w.found != "" {
 		return false, diskimage.Refuse(diskimage.AmbiguousImage,
-			"container image %s has several disks: %s and %s; want one file in %s", w.source.Reference, w.found, name, folder)
+			"container image %s has several disks: %s and %s; put exactly one file in %s", w.source.Reference, w.found, name, folder)
 	}
 	if header.Typeflag != tar.TypeReg {
 		return false, diskimage.Refuse(diskimage.NoDiskInImage, "container image %s: %s is no regular file",

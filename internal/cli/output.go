@@ -20,7 +20,7 @@ func OutputFlag(cmd *cobra.Command, form *string, forms ...string) {
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(forms, *form) {
-			return UsageError{Err: fmt.Errorf("-o %s: want %s", *form, strings.Join(forms, ", "))}
+			return UsageError{Err: fmt.Errorf("-o %s: must be one of %s", *form, strings.Join(forms, ", "))}
 		}
 		if check != nil {
 			return check(cmd, args)

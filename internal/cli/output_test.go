@@ -91,7 +91,7 @@ func TestChecksOfFlags(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"": "", "--a": "", "--b -o json": "", "--a --b": "give one of --a, --b, not several",
-		"-o xml": "-o xml: want text, json",
+		"-o xml": "-o xml: must be one of text, json",
 	} {
 		out, err := run(flags(nil), strings.Fields(args)...)
 		if want == "" {

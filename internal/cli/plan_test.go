@@ -21,7 +21,7 @@ func TestFlagsOfPlans(t *testing.T) {
 	var why bool
 	flags := func(cmd *cobra.Command) { PlanFlags(cmd, &form, &why) }
 	_, err := run(flags, "-o", "xml")
-	require.EqualError(t, err, "-o xml: want text, argv, shell, json")
+	require.EqualError(t, err, "-o xml: must be one of text, argv, shell, json")
 	_, err = run(flags, "--why")
 	require.NoError(t, err)
 	require.Equal(t, "text", form)

@@ -85,7 +85,7 @@ func exampleOf(to reflect.Value) string {
 
 func (r *Reader) checkKind(path string, n *yaml.Node, kind yaml.Kind, name, hint string) bool {
 	if n.Kind != kind {
-		r.refuseNode(n, path, "got "+describeNode(n)+", want "+name, hint)
+		r.refuseNode(n, path, "must be "+name+", not "+describeNode(n), hint)
 	}
 	return n.Kind == kind
 }

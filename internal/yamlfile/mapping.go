@@ -27,7 +27,7 @@ func (r *Reader) entriesOf(path string, n *yaml.Node) []entry {
 		}
 		switch first := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
-			r.refuseNode(key, path, "got "+describeNode(key)+" for a key, want a text", "")
+			r.refuseNode(key, path, "a key must be text, not "+describeNode(key), "")
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, value)
 		case first != nil:
@@ -67,7 +67,7 @@ func (r *Reader) mergedEntries(path string, source *yaml.Node, lists bool) []ent
 		}
 		return all
 	}
-	r.refuseNode(source, path, "got "+describeNode(n)+" for the merge key <<, want a mapping", "such as <<: *name")
+	r.refuseNode(source, path, "the value of the merge key << must be a mapping, not "+describeNode(n), "such as <<: *name")
 	return nil
 }
 

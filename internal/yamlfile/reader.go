@@ -74,7 +74,7 @@ func (r *Reader) Section(into any) bool {
 	}
 	quoted := strconv.Quote(r.dialect.Section)
 	if r.root.Kind != yaml.MappingNode {
-		r.refuseNode(r.root, "", "got "+describeNode(r.root)+", want the section "+quoted, "")
+		r.refuseNode(r.root, "", "must be a mapping with the section "+quoted+", not "+describeNode(r.root), "")
 		return false
 	}
 	r.shape = reflect.TypeOf(into).Elem()
@@ -141,7 +141,7 @@ func (r *Reader) refuseEmpty() {
 	}
 	hint := ""
 	if r.dialect.Section != "" {
-		hint = "want the section " + strconv.Quote(r.dialect.Section)
+		hint = "add the section " + strconv.Quote(r.dialect.Section)
 	}
 	r.addFault(1, 1, "", "the file is empty", hint)
 }

@@ -69,7 +69,7 @@ func readOwn(to Scalar, n *yaml.Node) (message, hint string) {
 		return to.ParseScalar(n.Value)
 	}
 	what, hint := to.Wanted()
-	return "got " + describeNode(n) + ", want " + what, hint
+	return "must be " + what + ", not " + describeNode(n), hint
 }
 
 // readText accepts a text as written, including texts that YAML treats as a number or a date: the name 1.10 stays
@@ -77,9 +77,9 @@ func readOwn(to Scalar, n *yaml.Node) (message, hint string) {
 func readText(n *yaml.Node) (text, message, hint string) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		return "", "got " + describeNode(n) + ", want a text", ""
+		return "", "must be text, not " + describeNode(n), ""
 	case n.ShortTag() == "!!bool":
-		return "", "got " + describeNode(n) + ", want a text", "put it in quotes if it is one"
+		return "", "must be text, not " + describeNode(n), "put it in quotes if it is text"
 	}
 	return n.Value, "", ""
 }
@@ -99,18 +99,18 @@ func readSwitch(n *yaml.Node) (on bool, message, hint string) {
 	case "true", "yes", "on", "false", "no", "off":
 		hint = "leave the quotes out"
 	}
-	return false, "got " + describeNode(n) + ", want true or false", hint
+	return false, "must be true or false, not " + describeNode(n), hint
 }
 
 // readWhole accepts decimal integers, with or without quotes. It refuses numbers that YAML 1.1 and 1.2 interpret
 // differently, or that mean something else than they seem to.
 func readWhole(n *yaml.Node) (number int64, message, hint string) {
 	if n.Kind != yaml.ScalarNode {
-		return 0, "got " + describeNode(n) + ", want a whole number", ""
+		return 0, "must be a whole number, not " + describeNode(n), ""
 	}
 	digits := strings.TrimLeft(n.Value, "+-")
 	if len(n.Value)-len(digits) > 1 || digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return 0, "got " + describeNode(n) + ", want a whole number", suggestWhole(n)
+		return 0, "must be a whole number, not " + describeNode(n), suggestWhole(n)
 	}
 	if digits[0] == '0' && len(digits) > 1 {
 		hint = "write " + strings.TrimLeft(digits[:len(digits)-1], "0") + digits[len(digits)-1:]
@@ -130,7 +130,7 @@ func readNumber(n *yaml.Node) (number float64, message, hint string) {
 			return number, "", ""
 		}
 	}
-	return 0, "got " + describeNode(n) + ", want a number", "such as 2 or 1.25"
+	return 0, "must be a number, not " + describeNode(n), "such as 2 or 1.25"
 }
 
 // suggestWhole suggests the decimal form of a number in another YAML notation: 0o14, 0x10, 1_000, 1e3.
@@ -160,7 +160,7 @@ func freeScalar(n *yaml.Node) (value any, message, hint string) {
 	case "!!float":
 		var number float64
 		if err := n.Decode(&number); err != nil || math.IsNaN(number) {
-			return nil, "got " + describeNode(n) + ", want a number", ""
+			return nil, "must be a number, not " + describeNode(n), ""
 		}
 		return number, "", ""
 	case "!!str", "!!timestamp":

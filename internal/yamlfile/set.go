@@ -36,7 +36,7 @@ func (r *Reader) applySetting(setting string) {
 	s := &setter{report: r.report, line: len(r.doc.lines)}
 	path, value, ok := strings.Cut(setting, "=")
 	if !ok {
-		s.refuseSetting(0, "want path=value", "for example vm.maximumCpus=8")
+		s.refuseSetting(0, "must be path=value", "for example vm.maximumCpus=8")
 		return
 	}
 	made := s.parseValue(value, utf8.RuneCountInString(path)+1)

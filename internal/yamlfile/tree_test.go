@@ -15,7 +15,7 @@ func TestTree(t *testing.T) {
 	require.Equal(t, 2, document.Line("a.b.c"))
 	require.Equal(t, 3, document.Line("a.d"))
 	for text, want := range map[string]string{
-		"": "empty", "- a": "want a mapping", "a: 1\na: 2": "a", "a: [": "f:1",
+		"": "empty", "- a": "must be a mapping", "a: 1\na: 2": "a", "a: [": "f:1",
 	} {
 		_, _, err := Tree("f", []byte(text))
 		require.ErrorContains(t, err, want, text)

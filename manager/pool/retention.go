@@ -36,7 +36,7 @@ func ParseRetention(text string) (Retention, error) {
 	rest, is := strings.CutPrefix(upper, "P")
 	date, clock, timed := strings.Cut(rest, "T")
 	if !is || rest == "" || timed && clock == "" || !r.addUnits(date, "WD") || !r.addUnits(clock, "HMS") {
-		return Retention{}, fmt.Errorf("spec.retention is %q: want a duration such as PT1h, or a time such as "+
+		return Retention{}, fmt.Errorf("spec.retention is %q: must be a duration such as PT1h, or a time such as "+
 			"2026-12-24T18:00:00Z", text)
 	}
 	return r, nil

@@ -143,7 +143,7 @@ func booleanParameter(r *http.Request, name string) (bool, error) {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, badRequest("%s=%q: want true or false", name, text)
+		return false, badRequest("%s=%q: must be true or false", name, text)
 	}
 	return value, nil
 }

@@ -36,7 +36,7 @@ func TestTheAPIIsDocumented(t *testing.T) {
 	})
 	p.check.Warnings, p.check.Now[0].DesiredValue = nil, "2 GiB"
 	p.faulty["maximumCpus: none"] = fleet.Faults{
-		{Path: "vm.maximumCpus", Line: 1, Message: "none is no number; want one from 1 to 4096"},
+		{Path: "vm.maximumCpus", Line: 1, Message: "none is not a number; use 1 to 4096"},
 	}
 	example := regexp.MustCompile("(?ms)^```http\n(.*?)^HTTP/1.1 .*?^```\n")
 	done := 0

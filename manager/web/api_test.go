@@ -108,7 +108,7 @@ func TestWrongRequestsOfTheAPI(t *testing.T) {
 		{"PATCH", "/vms/web", strings.Repeat(" ", formSize+1), 400, "wrongRequest", "too large", nil},
 		{"PUT", "/vms/web/drives/drive%209", `{}`, 409, "refused", "drive 9", nil},
 		{"GET", "/vms/web/screen?mode=shout", "", 400, "wrongRequest", "type, watch or take", nil},
-		{"GET", "/vms/web/spice", "", 400, "wrongRequest", "want id", nil},
+		{"GET", "/vms/web/spice", "", 400, "wrongRequest", "give id", nil},
 		{"GET", "/vms/web/spice?id=x&mode=watch", "", 400, "wrongRequest", "type or take", nil},
 		{"GET", "/vms/web/port/0", "", 400, "wrongRequest", "1 to 65535", nil},
 		{"GET", "/vms/web/port/ssh", "", 400, "wrongRequest", "1 to 65535", nil},

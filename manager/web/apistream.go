@@ -94,7 +94,7 @@ func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 	const longest = 64
 	id := r.URL.Query().Get("id")
 	if id == "" || len(id) > longest || r.URL.Query().Get("mode") == string(fleet.Watch) {
-		return badRequest("want id, the same for all channels of a viewer, at most %d bytes, and mode type or take", longest)
+		return badRequest("give id, the same for all channels of a viewer, at most %d bytes, and mode type or take", longest)
 	}
 	return s.serveStream(w, r, &s.open.screens, func(
 		ctx context.Context, user, name string, mode fleet.Mode,
@@ -108,7 +108,7 @@ func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) streamPort(w http.ResponseWriter, r *http.Request) error {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
 	if err != nil || port == 0 {
-		return badRequest("port %q: want a TCP port of the guest, 1 to 65535", r.PathValue("port"))
+		return badRequest("port %q: must be a TCP port of the guest, 1 to 65535", r.PathValue("port"))
 	}
 	return s.serveStream(w, r, &s.open.ports, func(ctx context.Context, user, name string, _ fleet.Mode) (net.Conn,
 		error,

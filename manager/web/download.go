@@ -42,7 +42,7 @@ func (t *transfers) openDownload(w http.ResponseWriter, of fleet.Volume, format 
 	case formatRaw:
 		return d, nil
 	}
-	return nil, badRequest("format=%q: want %s or %s", format, formatGzip, formatRaw)
+	return nil, badRequest("format=%q: must be %s or %s", format, formatGzip, formatRaw)
 }
 
 // Begun reports whether the browser has received the beginning of the file.

@@ -46,7 +46,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, open *atomi
 ) error {
 	mode := fleet.Mode(cmp.Or(r.URL.Query().Get("mode"), string(fleet.Type)))
 	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
-		return badRequest("mode=%q: want type, watch or take", mode)
+		return badRequest("mode=%q: must be type, watch or take", mode)
 	}
 	verb := access.AccessConsole
 	if mode == fleet.Take {

@@ -67,16 +67,16 @@ func pieceOf(r *http.Request) (p fleet.Piece, err error) {
 	q := r.URL.Query()
 	p.ID, p.Checksum, p.Length = q.Get("upload"), q.Get("checksum"), r.ContentLength
 	if p.Size, err = strconv.ParseInt(q.Get("size"), 10, 64); err != nil || p.Size <= 0 {
-		return p, badRequest("size=%q: want the bytes of the file", q.Get("size"))
+		return p, badRequest("size=%q: must be the file's size in bytes", q.Get("size"))
 	}
 	if from := q.Get("from"); from != "" {
 		p.From, err = strconv.ParseInt(from, 10, 64)
 	}
 	switch {
 	case err != nil || p.From < 0 || p.From > p.Size:
-		return p, badRequest("from=%q: want a byte of the file", q.Get("from"))
+		return p, badRequest("from=%q: must be an offset in the file", q.Get("from"))
 	case p.ID == "" || len(p.ID) > longestID:
-		return p, badRequest("upload=%q: want 1 to %d characters that tell the upload from others", p.ID, longestID)
+		return p, badRequest("upload=%q: must be 1 to %d characters that identify the upload", p.ID, longestID)
 	case p.Length < 0:
 		return p, refused{http.StatusLengthRequired, "length", "send the header Content-Length"}
 	case p.Length > mostPiece || p.Length > p.Size-p.From:

@@ -298,7 +298,7 @@ func TestConsequencesAreNotReported(t *testing.T) {
 		{"name: test, maximumRm: 8Gi, currentRam: 4Gi", "vm.maximumRm: unknown key (did you mean maximumRam?)"},
 		{
 			"name: test, maximumCpus: four, currentCpus: 2, sockets: 2",
-			`vm.maximumCpus: got the text "four", want a whole number`,
+			`vm.maximumCpus: must be a whole number, not the text "four"`,
 		},
 		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
 		{"name: test, network: [{user: {}}]", "vm.network[0].user: unknown key (give type: user here, and its keys beside that)"},
@@ -457,7 +457,7 @@ func FuzzParse(f *testing.F) {
 func TestFaultsOfProvisioning(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte("/Runner:\n  provisioned: true\n  cloudInit: {userData: [1]}\n  vm: {name: test}"))
-	require.EqualError(t, err, "f:3:25: provisioning.userData: got a list, want a mapping or a text")
+	require.EqualError(t, err, "f:3:25: provisioning.userData: must be a mapping or text, not a list")
 }
 
 func must(c *Config, _ []yamlfile.Warning) *Config { return c }

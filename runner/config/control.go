@@ -21,7 +21,7 @@ func ControlPort(getenv func(string) string) (*int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("the environment's %s is %q: want a port, or 0 for any", ControlPortVariable, text)
+		return nil, fmt.Errorf("the environment's %s is %q: must be a port, or 0 for any", ControlPortVariable, text)
 	}
 	return new(int(n)), nil
 }

@@ -29,7 +29,7 @@ func GracePeriod(getenv func(string) string) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("the environment's %s is %q: want whole seconds", GracePeriodVariable, text)
+		return 0, fmt.Errorf("the environment's %s is %q: must be whole seconds", GracePeriodVariable, text)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -20,6 +20,6 @@ func TestGracePeriod(t *testing.T) {
 	require.Zero(t, period)
 	for _, text := range []string{"15m", "-1", "99999999999999"} {
 		_, err = GracePeriod(of(text))
-		require.ErrorContains(t, err, "POD_GRACE_PERIOD is \""+text+"\": want whole seconds")
+		require.ErrorContains(t, err, "POD_GRACE_PERIOD is \""+text+"\": must be whole seconds")
 	}
 }

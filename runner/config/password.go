@@ -100,7 +100,7 @@ func ReadPasswordExpiry(dir string) (string, bool, error) {
 	text = strings.TrimSpace(text)
 	if !isExpiry(text) {
 		return "", false,
-			fmt.Errorf("read %s: %s is not a time of expiry; want now, never, +n (in n seconds) or n (seconds since 1970)",
+			fmt.Errorf("read %s: %s is not a time of expiry; use now, never, +n (in n seconds) or n (seconds since 1970)",
 				file, quoteWord(text))
 	}
 	return text, true, nil

@@ -77,7 +77,7 @@ func TestReadPasswordExpiry(t *testing.T) {
 	for _, content := range []string{"", "soon", "-1", "+", "1.5", "10 s", "99999999999999999999"} {
 		dir := beside(t, "password-expiry", content)
 		_, _, err := ReadPasswordExpiry(dir)
-		require.EqualError(t, err, fmt.Sprintf("read %s: %q is not a time of expiry; want now, never, +n (in n seconds) or n (seconds since 1970)",
+		require.EqualError(t, err, fmt.Sprintf("read %s: %q is not a time of expiry; use now, never, +n (in n seconds) or n (seconds since 1970)",
 			filepath.Join(dir, "password-expiry"), content))
 	}
 	_, found, err := ReadPasswordExpiry(t.TempDir())

@@ -37,7 +37,7 @@ func Receive(getenv func(string) string) (migration, address string, err error) 
 	}
 	ip, err := netip.ParseAddr(getenv(PodIPVariable))
 	if err != nil {
-		return "", "", fmt.Errorf("the environment's %s is %q, where %s is set: want the pod's address", PodIPVariable,
+		return "", "", fmt.Errorf("the environment's %s is %q, but %s is set: must be the pod's address", PodIPVariable,
 			getenv(PodIPVariable), ReceiveVariable)
 	}
 	return migration, net.JoinHostPort(ip.String(), "0"), nil

@@ -23,5 +23,5 @@ func TestReceive(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, migration)
 	_, _, err = config.Receive(of("u-1", ""))
-	require.ErrorContains(t, err, `POD_IP is "", where RECEIVE_MIGRATION is set: want the pod's address`)
+	require.ErrorContains(t, err, `POD_IP is "", but RECEIVE_MIGRATION is set: must be the pod's address`)
 }

@@ -47,8 +47,8 @@ func TestSettings(t *testing.T) {
 func TestWrongSettings(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
-		"vm.maximumCpus":        "--set:1:1: want path=value (for example vm.maximumCpus=8)",
-		"vm.maximumCpus=many":   `--set:1:16: vm.maximumCpus: got the text "many", want a whole number`,
+		"vm.maximumCpus":        "--set:1:1: must be path=value (for example vm.maximumCpus=8)",
+		"vm.maximumCpus=many":   `--set:1:16: vm.maximumCpus: must be a whole number, not the text "many"`,
 		"vm.maximunCpus=8":      "--set:1:4: vm.maximunCpus: unknown key (did you mean maximumCpus?)",
 		"vm.maximumCpus=0":      "--set:1:16: vm.maximumCpus: can't be 0 (at least 1; without the key its default is used)",
 		"vm.drives[2].file=/x":  "--set:1:10: the list has 1 items, so [2] is too far (the next is [1])",

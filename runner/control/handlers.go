@@ -360,7 +360,7 @@ func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
 		return qmp.Command{}, errors.New("read the QMP command: data after the JSON object")
 	}
 	if c.Execute == "" {
-		return qmp.Command{}, errors.New(`read the QMP command: want {"execute": "query-status", "arguments": {…}}`)
+		return qmp.Command{}, errors.New(`read the QMP command: must be {"execute": "query-status", "arguments": {…}}`)
 	}
 	command := qmp.Command{Execute: c.Execute}
 	if len(c.Arguments) > 0 {

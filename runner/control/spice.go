@@ -129,7 +129,7 @@ func (s *Server) getSPICE(w http.ResponseWriter, r *http.Request) error {
 	}
 	id := r.URL.Query().Get("client")
 	if id == "" || len(id) > longestID || mode == Watch {
-		return badRequest{errors.New("want client=ID, the same for all channels of a client, and mode=type or take")}
+		return badRequest{errors.New("give client=ID, the same for all channels of a client, and mode=type or take")}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
 	defer cancel()

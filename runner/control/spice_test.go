@@ -66,7 +66,7 @@ func TestSPICERefused(t *testing.T) {
 	require.ErrorContains(t, err, "the VM has no SPICE server")
 	for _, bad := range []string{"", string(slices.Repeat([]byte("x"), 65))} {
 		_, err := s.client.SPICE(timeout(t), bad, control.Type)
-		require.ErrorContains(t, err, "want client=ID")
+		require.ErrorContains(t, err, "give client=ID")
 	}
 	_, err = s.client.SPICE(timeout(t), "a", control.Watch)
 	require.ErrorContains(t, err, "mode=type or take")

@@ -70,7 +70,7 @@ func sizeDifference(d vmspec.Drive, have int64) string {
 	}
 	size := vmspec.Bytes(have)
 	if size > d.Size {
-		return fmt.Sprintf("the disk has %s, and no disk is made smaller than it is; want at least that, not %s", size, d.Size)
+		return fmt.Sprintf("the disk has %s and cannot shrink to %s; set at least its current size", size, d.Size)
 	}
 	if !isVolume(have, d.Size) {
 		return fmt.Sprintf("the disk has %s of %s: its file system has no room for more", size, d.Size)

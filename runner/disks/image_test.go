@@ -110,7 +110,7 @@ func TestAnImageForWhichThereIsNoRoom(t *testing.T) {
 	}{
 		{0, ""},
 		{vmspec.GiB, "the file system has room for 1 MiB of the disk's 1 GiB; the VM is paused when that is full"},
-		{512 * vmspec.MiB, "the disk has 1 GiB, and no disk is made smaller than it is; want at least that, not 512 MiB"},
+		{512 * vmspec.MiB, "the disk has 1 GiB and cannot shrink to 512 MiB; set at least its current size"},
 		{4 * vmspec.GiB, "the disk has 1 GiB of 4 GiB: its file system has no room for more"},
 	}
 	for _, tt := range tests {

@@ -106,7 +106,7 @@ func TestOneCheckOfNewVMs(t *testing.T) {
 		"an image that is missing":     {Draft{Image: "/nowhere/a.qcow2", Disks: []string{"2GiB"}}, "/nowhere/"},
 		"a disk less than its image":   {Draft{Image: image, Disks: []string{"1 GiB"}}, "needs 2 GiB; use at least"},
 		"a disk less than a raw image": {Draft{Image: raw, Disks: []string{"1 MiB"}}, "needs 2 MiB; use at least"},
-		"a name of two words":          {Draft{Name: "My VM"}, "want letters, digits"},
+		"a name of two words":          {Draft{Name: "My VM"}, "use letters, digits"},
 		"a VM type that there is not":  {Draft{Type: "windoze"}, "windoze"},
 		"more RAM than there is":       {Draft{RAM: "900 TiB"}, "900"},
 		"a CD of a cloud's metadata":   {Draft{CD: "http://169.254.169.254/a"}, "file: cannot read the medium: 169"},

@@ -112,7 +112,7 @@ func (inv *Inventory) unknownName(name string) error {
 // checkName refuses names that can't name a VM, because they name files.
 func checkName(name string) error {
 	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return fmt.Errorf("%q %w: want letters, digits, . and -", name, ErrName)
+		return fmt.Errorf("%q %w: use letters, digits, . and -", name, ErrName)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func checkName(name string) error {
 // them.
 func checkNewName(name string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`).MatchString(name) {
-		return fmt.Errorf("%q %w: want letters, digits, ., _ and -, and first a letter or digit", name, ErrName)
+		return fmt.Errorf("%q %w: use letters, digits, ., _ and -, and first a letter or digit", name, ErrName)
 	}
 	return nil
 }

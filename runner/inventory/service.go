@@ -188,7 +188,7 @@ func (vm *VM) logOutNote(lingers bool) string {
 // installUnit creates the user's unit for VMs, if it doesn't exist.
 func (inv *Inventory) installUnit(ctx context.Context, vm *VM) error {
 	if unitName(vm.Name) == "" {
-		return errors.New("its name can't be part of the name of a service: want letters, digits, and any of :._-")
+		return errors.New("its name can't be part of the name of a service: use letters, digits, and any of :._-")
 	}
 	if _, err := vm.Place.runSystemctl(ctx, "show", "--property=Version"); err != nil {
 		return fmt.Errorf("this needs systemd: %w", err)

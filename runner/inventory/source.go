@@ -29,7 +29,7 @@ func sourceFaults(drives []vmspec.Drive) (faults []vmspec.Fault) {
 		case d.Size > 0 && int64(d.Size) < size:
 			faults = append(faults, vmspec.Fault{
 				Path: at + ".size", Message: fmt.Sprintf("%s is less than the image %s has", d.Size, d.Source),
-				Hint: "want at least " + vmspec.Bytes(size).String(),
+				Hint: "set at least " + vmspec.Bytes(size).String(),
 			})
 		}
 	}

@@ -48,7 +48,7 @@ func adviceInOrder() []advice {
 		},
 		{
 			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),
-			"vm.kernel.image: KERNEL is no Linux kernel for this machine (want one such as /boot/vmlinuz-VERSION)",
+			"vm.kernel.image: KERNEL is not a Linux kernel for this machine (use a kernel such as /boot/vmlinuz-VERSION)",
 		},
 		{
 			find(`create user namespace: |to sandbox process|to detach isolating namespaces`),

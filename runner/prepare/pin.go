@@ -122,7 +122,7 @@ func ReadMachines(dataDir string) (map[string]string, error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) != 2 {
-			return nil, fmt.Errorf("%s:%d: got %q, want an alias and a machine version, such as q35 pc-q35-7.2; put a backup "+
+			return nil, fmt.Errorf("%s:%d: %q must be an alias and a machine version, such as q35 pc-q35-7.2; put a backup "+
 				"in its place, or set updateVmType: true to take the type, and this QEMU's machine version, again",
 				path, i+1, printable.Clip(printable.Line(line), 40))
 		}

@@ -98,7 +98,7 @@ func (i *incus) readSizes() {
 		i.vmSection().MaximumCPUs = countOf(n.text)
 		i.changePart(n, "vm.maximumCpus; where they run is a VM type's matter", "docs/vm-types/cpu-affinity.md")
 	default: // a single number is a count; a set of one CPU is written as 0-0
-		i.blockPart(n, "want a number of at least 1, or a set such as 0-3", "")
+		i.blockPart(n, "must be a number of at least 1, or a set such as 0-3", "")
 	}
 	if n := i.givenPart(i.keys, "limits.memory"); n == nil {
 		i.addFinding(Kept, &node{path: "config/limits.memory", line: 1},

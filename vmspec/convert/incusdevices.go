@@ -94,7 +94,7 @@ func (i *incus) readNIC(n *node) {
 	net := vmspec.Network{Bridge: cmp.Or(i.options.Bridges[name], name)}
 	switch {
 	case kind != nil && kind.textValue() != "bridged" || name == "":
-		i.blockPart(n, "want a card at a bridge, not "+kind.textValue(),
+		i.blockPart(n, "must be a card at a bridge, not "+kind.textValue(),
 			"nictype: bridged and parent: a bridge of the host")
 		return
 	case n.firstChild("vlan") != nil || n.firstChild("vlan.tagged") != nil:

@@ -229,7 +229,7 @@ func (d *domain) readTPM(n *node) {
 	backend := n.firstChild("backend")
 	kind, version := backend.attributeValue("type"), backend.attributeValue("version")
 	if kind != "emulator" || version == "1.2" {
-		d.blockPart(n, "want an emulated TPM 2.0, not "+kind+" "+version, "")
+		d.blockPart(n, "must be an emulated TPM 2.0, not "+kind+" "+version, "")
 		return
 	}
 	if model := n.attributeNode("model"); model.textValue() == "tpm-crb" {

@@ -124,7 +124,7 @@ func (d *domain) readDriver(n *node, drive *vmspec.Drive) bool {
 	switch format := driver.attributeNode("type"); {
 	case format == nil || format.text == "raw":
 	case drive.Type == vmspec.DriveIDECD || drive.NBD != nil:
-		d.blockPart(n, "want raw, not "+format.text, "qemu-img convert -O raw makes such an image")
+		d.blockPart(n, "must be raw, not "+format.text, "qemu-img convert -O raw makes such an image")
 		return false
 	case format.text == "qcow2":
 		drive.Format = "qcow2"

@@ -35,10 +35,10 @@ func (d *domain) readNetwork(n *node) {
 		d.keepPart(kind, "vm.network[].type: "+string(net.Type))
 		d.readPorts(n, &net)
 	case "ethernet":
-		d.blockPart(n, "a tap that is there can't be used", "want a bridge: <interface type='bridge'>")
+		d.blockPart(n, "an existing tap can't be used", "use a bridge: <interface type='bridge'>")
 		return
 	case "direct":
-		d.blockPart(n, "macvtap can't be used", "want a bridge that has "+source.attributeValue("dev")+": "+
+		d.blockPart(n, "macvtap can't be used", "use a bridge that contains "+source.attributeValue("dev")+": "+
 			"docs/reference/networking.md")
 		return
 	default:
@@ -168,7 +168,7 @@ func (d *domain) readPorts(n *node, net *vmspec.Network) {
 			}
 			const most = 64
 			if err != nil || r.attributeValue("exclude") == "yes" || end < start || end-start >= most {
-				d.blockPart(r, fmt.Sprintf("want a range of at most %d ports, and none that is excluded", most), "")
+				d.blockPart(r, fmt.Sprintf("must be a range of at most %d ports, without excluded ports", most), "")
 				continue
 			}
 			for port := start; port <= end; port++ {

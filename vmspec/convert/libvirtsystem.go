@@ -102,7 +102,7 @@ func (d *domain) reportFirmware(chosen, loader, nvram *node, kind vmspec.Firmwar
 	}
 	if loader == nil && kind != vmspec.FirmwareBIOS {
 		d.changePart(chosen, to+", where libvirt has chosen itself",
-			"want uefi or secure if its file of variables has 131072 bytes, not 540672: vm.firmware")
+			"set vm.firmware to uefi or secure if its file of variables has 131072 bytes, not 540672")
 	} else {
 		d.keepPart(chosen, to)
 	}

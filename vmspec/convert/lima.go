@@ -51,7 +51,7 @@ func (l *lima) readMachine() {
 		l.addFinding(Blocks, n, "an instance by "+n.text+" is no virtual machine of its own", "")
 	}
 	if n := l.givenPart(l.root, "os"); n.textValue() != "Linux" {
-		l.blockPart(n, "want Linux, not "+n.textValue(), "")
+		l.blockPart(n, "must be Linux, not "+n.textValue(), "")
 	} else {
 		l.keepPart(n, "the guest's matter")
 	}
@@ -111,7 +111,7 @@ func (l *lima) readSizes() {
 			"Lima takes at most 4, as the computer has them: here it is 4",
 			"vm.maximumCpus")
 	} else if count, err := strconv.Atoi(n.textValue()); err != nil || count < 1 {
-		l.blockPart(n, "want a number of at least 1", "")
+		l.blockPart(n, "must be a number of at least 1", "")
 	} else {
 		l.vmSection().MaximumCPUs = count
 		l.keepPart(n, "vm.maximumCpus")
@@ -178,7 +178,7 @@ func (l *lima) readSource(images *node, drive *vmspec.Drive) {
 		case image.firstChild("kernel") != nil || image.firstChild("initrd") != nil:
 			l.blockPart(image, "a kernel beside the image is vm.kernel", "fetch it, and write vm.kernel")
 		case !strings.Contains(location.textValue(), "://"):
-			l.blockPart(image, "want the URL of an image, not "+location.textValue(),
+			l.blockPart(image, "must be the URL of an image, not "+location.textValue(),
 				"an absolute path: file://…, or vm.drives[].source")
 		default:
 			drive.Source, drive.SourceChecksum = location.textValue(), image.firstChild("digest").textValue()
@@ -235,7 +235,7 @@ func (l *lima) readSSH(n *node) {
 	if port := l.givenPart(n, "localPort"); port != nil && port.text != "0" {
 		number, err := strconv.Atoi(port.textValue())
 		if err != nil {
-			l.blockPart(port, "want a port", "")
+			l.blockPart(port, "must be a port", "")
 		}
 		l.network.Ports = append(l.network.Ports, vmspec.PortForward{Host: number, Guest: 22})
 		l.keepPart(port, "vm.network[0].ports")
@@ -264,7 +264,7 @@ func (l *lima) readForward(n *node) {
 		l.dropPart(n, "only vm.network[0].ports lead to the guest")
 		return
 	case err != nil, n.firstChild("reverse").textValue() == "true", protocol == "any":
-		l.blockPart(n, "want one port of the host that leads to one of the guest", "vm.network[0].ports has each")
+		l.blockPart(n, "must map one port of the host to one port of the guest", "vm.network[0].ports has each")
 		return
 	}
 	for _, name := range []string{"guestIP", "guestIPMustBeZero", "static"} {

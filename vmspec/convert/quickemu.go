@@ -83,7 +83,7 @@ func (q *quickemu) readSizes() {
 	if n := q.givenAssignment("cpu_cores"); n == nil {
 		q.addFinding(Changes, &node{path: "cpu_cores", line: 1}, chosen+"2", "vm.maximumCpus")
 	} else if count, err := strconv.Atoi(n.textValue()); err != nil || count < 1 {
-		q.blockPart(n, "want a number of at least 1", "")
+		q.blockPart(n, "must be a number of at least 1", "")
 	} else {
 		q.vmSection().MaximumCPUs = count
 		q.keepPart(n, "vm.maximumCpus")
@@ -153,7 +153,7 @@ func (q *quickemu) readDisks() {
 	case drive.Format == "qcow2":
 		q.dropPart(size, "the image must be there: qemu-img create -f qcow2 makes one")
 	case drive.Format != "raw":
-		q.blockPart(format, "want raw or qcow2", "qemu-img convert -O qcow2 makes such an image")
+		q.blockPart(format, "must be raw or qcow2", "qemu-img convert -O qcow2 makes such an image")
 	}
 	q.keepPart(format, "vm.drives[0].format")
 	q.vmSection().Drives = append(q.vmSection().Drives, drive)
@@ -226,14 +226,14 @@ func (q *quickemu) readPorts(ssh, forwards *node) {
 		q.network.Ports = append(q.network.Ports, vmspec.PortForward{Host: port, Guest: 22})
 		q.changePart(ssh, "vm.network[0].ports, on 127.0.0.1 only", "vm.network[0].ports[].address")
 	} else {
-		q.blockPart(ssh, "want a port", "")
+		q.blockPart(ssh, "must be a port", "")
 	}
 	for _, item := range forwards.takeChildren("item") {
 		host, guest, _ := strings.Cut(item.textValue(), ":")
 		from, err := strconv.Atoi(host)
 		to, err2 := strconv.Atoi(guest)
 		if err != nil || err2 != nil {
-			q.blockPart(item, "want HOST:GUEST, two ports", "")
+			q.blockPart(item, "must be HOST:GUEST, two ports", "")
 			continue
 		}
 		for _, protocol := range []string{"tcp", "udp"} {
@@ -250,7 +250,7 @@ func (q *quickemu) readScreen() {
 		const usual = 5930
 		number, err := strconv.Atoi(cmp.Or(port.textValue(), strconv.Itoa(usual)))
 		if err != nil {
-			q.blockPart(port, "want a port", "")
+			q.blockPart(port, "must be a port", "")
 		}
 		q.vmSection().Display = &vmspec.Display{Spice: &vmspec.Spice{Address: "127.0.0.1", Port: number}}
 		q.keepPart(port, "vm.display.spice.port")

@@ -91,7 +91,7 @@ func Convert(file string, text []byte, o Options) (*Result, error) {
 	case len(bytes.TrimSpace(text)) == 0:
 		return nil, fmt.Errorf("%s: the file is empty", file)
 	case bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text):
-		return nil, fmt.Errorf("%s: this is no text in UTF-8: want a definition, not a disk", file)
+		return nil, fmt.Errorf("%s: this is not text in UTF-8: give a definition, not a disk", file)
 	}
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if o.Format == "" {

@@ -70,7 +70,7 @@ func (s *shell) readAssignment() (*node, error) {
 	rest := strings.TrimLeft(s.text, lettersOfNames)
 	n := &node{name: s.text[:len(s.text)-len(rest)], line: s.line}
 	if n.name == "" || !strings.HasPrefix(rest, "=") {
-		return nil, s.faultAt("want NAME=\"TEXT\": nothing else is read, and nothing is executed")
+		return nil, s.faultAt("must be NAME=\"TEXT\": no other lines are read, and no commands are executed")
 	}
 	s.text = rest[1:]
 	if strings.HasPrefix(s.text, "(") {
@@ -109,7 +109,7 @@ func (s *shell) readWord() (string, error) {
 		rest := strings.TrimLeft(s.text, lettersOfWords)
 		word := s.text[:len(s.text)-len(rest)]
 		if s.text = rest; word == "" {
-			return "", s.faultAt("want a text in quotes")
+			return "", s.faultAt("must be text in quotes")
 		}
 		return word, nil
 	}

@@ -17,7 +17,7 @@ func TestWrongFiles(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "/d/f: the file is empty"},
 		{" \n", "/d/f: the file is empty"},
-		{"QFI\xfb\x00\x00", "/d/f: this is no text in UTF-8: want a definition, not a disk"},
+		{"QFI\xfb\x00\x00", "/d/f: this is not text in UTF-8: give a definition, not a disk"},
 		{"hello world\n", "/d/f: whose definition it is can't be seen; --from libvirt, " +
 			"quickemu, lima or incus says it"},
 		{strings.Repeat("<", LargestInput+1), "/d/f: the definition has more than 1 MiB"},
@@ -37,8 +37,8 @@ func TestWrongFiles(t *testing.T) {
 		require.Nil(t, r)
 	}
 	for _, test := range []struct{ text, want string }{
-		{"guest_os=\"linux\"\nrm -rf /\n", "/d/f:2: want NAME=\"TEXT\": nothing else is read, and nothing is executed"},
-		{"guest_os=$(id)", "/d/f:1: want a text in quotes"},
+		{"guest_os=\"linux\"\nrm -rf /\n", "/d/f:2: must be NAME=\"TEXT\": no other lines are read, and no commands are executed"},
+		{"guest_os=$(id)", "/d/f:1: must be text in quotes"},
 		{"guest_os=\"`id`\"", "/d/f:1: $, ` and \\ would have to be executed"},
 		{"guest_os=\"$HOME\"", "/d/f:1: $, ` and \\ would have to be executed"},
 		{"\nguest_os=linux; id", "/d/f:2: after the assignment there is something that would have to be executed"},

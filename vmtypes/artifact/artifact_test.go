@@ -102,7 +102,7 @@ func TestContentThatIsRefused(t *testing.T) {
 		"the name of a stock type":               func(c *artifact.Content) { c.Name = "standard" },
 		"version of the language is 0":           func(c *artifact.Content) { c.APIVersion = 0 },
 		`"../x.star": files are beside the type`: func(c *artifact.Content) { c.Files["../x.star"] = "" },
-		`"x.sh": want a module`:                  func(c *artifact.Content) { c.Files["x.sh"] = "" },
+		`"x.sh": must be a module`:               func(c *artifact.Content) { c.Files["x.sh"] = "" },
 		"x.star has 262145 bytes": func(c *artifact.Content) {
 			c.Files["x.star"] = strings.Repeat("#", vmtypes.MaxModule+1)
 		},
@@ -180,13 +180,13 @@ func TestArtifactsThatAreRefused(t *testing.T) {
 	for text, body := range map[string]string{
 		"artifactType is \"\"":    manifest(func(m map[string]any) { delete(m, "artifactType") }),
 		"artifactType is \"other": manifest(func(m map[string]any) { m["artifactType"] = "other/x" }),
-		"want one layer":          manifest(func(m map[string]any) { m["layers"] = []any{} }),
+		"must have one layer":     manifest(func(m map[string]any) { m["layers"] = []any{} }),
 		"one layer, of type":      manifest(func(m map[string]any) { layer(m)["mediaType"] = "application/x" }),
 		"bytes; the most are":     manifest(func(m map[string]any) { layer(m)["size"] = 1 << 40 }),
 		"its layer has -1 bytes":  manifest(func(m map[string]any) { layer(m)["size"] = -1 }),
 		"bytes that the manifest": manifest(func(m map[string]any) { layer(m)["size"] = 7 }),
 		"this program knows":      manifest(annotated("org.jdrupes.vmop.vmtype.api-version", "99")),
-		"want a number, got":      manifest(annotated("org.jdrupes.vmop.vmtype.api-version", "x")),
+		"must be a number, not":   manifest(annotated("org.jdrupes.vmop.vmtype.api-version", "x")),
 		"no module other.star":    manifest(annotated("org.opencontainers.image.title", "other")),
 		"read the layer": manifest(func(m map[string]any) {
 			config := maps.Clone(m["config"].(map[string]any))
@@ -197,7 +197,7 @@ func TestArtifactsThatAreRefused(t *testing.T) {
 		"answers 404": manifest(func(m map[string]any) {
 			layer(m)["digest"] = "sha256:" + strings.Repeat("1", 64)
 		}),
-		"no VM type: its media ty": manifest(func(m map[string]any) {
+		"a VM type: its media type": manifest(func(m map[string]any) {
 			m["mediaType"] = "application/vnd.oci.image.index.v1+json"
 		}),
 	} {
@@ -233,10 +233,10 @@ func TestImagesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(ref, empty.Image))
 	_, err = artifact.Registry{}.Fetch(t.Context(), ref.String())
-	require.ErrorContains(t, err, "no VM type")
+	require.ErrorContains(t, err, "not a VM type")
 	require.NoError(t, remote.WriteIndex(ref, empty.Index))
 	_, err = artifact.Registry{}.Fetch(t.Context(), ref.String())
-	require.ErrorContains(t, err, "no VM type")
+	require.ErrorContains(t, err, "not a VM type")
 }
 
 // Registries are rejected that send too much, no data or wrong bytes, or that redirect to other addresses.

@@ -141,7 +141,7 @@ func (c *Content) checkContent() error {
 		return fmt.Errorf("there are %d files with %d bytes; the most are %d files with %d bytes",
 			len(c.Files), size, MaxFiles, MaxSize)
 	case c.APIVersion < 1:
-		return fmt.Errorf("the version of the language is %d; want a number from 1 on", c.APIVersion)
+		return fmt.Errorf("the version of the language is %d, but must be at least 1", c.APIVersion)
 	}
 	return nil
 }
@@ -180,13 +180,13 @@ func badName(name string) string {
 	case folder != "" && folder != samples+"/":
 		return "files are beside the type, or in " + samples
 	case strings.Trim(base, letters) != "" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "-"):
-		return "want letters, digits, -, _ and ., and one of the first or _ at the beginning"
+		return "use letters, digits, -, _ and .; begin with a letter, a digit or _"
 	case len(name) > 100:
 		return "the name is longer than 100 bytes"
 	case ending == ".star" && folder != "":
 		return "modules are not in " + samples
 	case base == ending || !slices.Contains([]string{".star", ".txtar", ".yaml"}, ending):
-		return "want a module (.star) or a sample (.txtar, .yaml)"
+		return "must be a module (.star) or a sample (.txtar, .yaml)"
 	}
 	return ""
 }
@@ -203,7 +203,7 @@ func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
 	version := m.Annotations[apiVersionKey]
 	var err error
 	if c.APIVersion, err = strconv.Atoi(version); err != nil {
-		return nil, fmt.Errorf("annotation %s: want a number, got %q", apiVersionKey, version)
+		return nil, fmt.Errorf("annotation %s must be a number, not %q", apiVersionKey, version)
 	}
 	if c.APIVersion > vmtypes.APIVersion {
 		return nil, fmt.Errorf("the type is for version %d of the language of VM types, and this program knows version %d",
@@ -218,18 +218,18 @@ func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
 // layerOf returns a manifest and its layer, or an error for anything other than the manifest of a VM type.
 func layerOf(text []byte, kind types.MediaType) (m *v1.Manifest, layer *v1.Descriptor, err error) {
 	if kind != types.OCIManifestSchema1 {
-		return nil, nil, fmt.Errorf("it is no VM type: its media type is %q", kind)
+		return nil, nil, fmt.Errorf("it is not a VM type: its media type is %q", kind)
 	}
 	if err := json.Unmarshal(text, &m); err != nil || m == nil {
 		return nil, nil, errors.Join(errors.New("its manifest can't be read"), err)
 	}
 	switch {
 	case m.MediaType != "" && m.MediaType != types.OCIManifestSchema1:
-		return nil, nil, fmt.Errorf("it is no VM type: its media type is %q", m.MediaType)
+		return nil, nil, fmt.Errorf("it is not a VM type: its media type is %q", m.MediaType)
 	case m.ArtifactType != Type:
-		return nil, nil, fmt.Errorf("it is no VM type: its artifactType is %q, want %q", m.ArtifactType, Type)
+		return nil, nil, fmt.Errorf("it is not a VM type: its artifactType is %q, but must be %q", m.ArtifactType, Type)
 	case len(m.Layers) != 1 || m.Layers[0].MediaType != types.OCIUncompressedLayer:
-		return nil, nil, fmt.Errorf("want one layer, of type %s", types.OCIUncompressedLayer)
+		return nil, nil, fmt.Errorf("must have one layer, of type %s", types.OCIUncompressedLayer)
 	case m.Layers[0].Size < 0 || m.Layers[0].Size > mostLayer:
 		return nil, nil, fmt.Errorf("its layer has %d bytes; the most are %d", m.Layers[0].Size, mostLayer)
 	}

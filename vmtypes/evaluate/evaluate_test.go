@@ -162,7 +162,7 @@ func TestDiagnose(t *testing.T) {
 	var several vmtypes.Errors
 	require.ErrorAs(t, Diagnose(t.Context(), source, "names.star"), &several)
 	require.Len(t, several, 2)
-	require.ErrorContains(t, Diagnose(t.Context(), source, "launch.star"), "launch takes (vm), want launch(vm, host)")
+	require.ErrorContains(t, Diagnose(t.Context(), source, "launch.star"), "launch must take (vm, host), not (vm)")
 }
 
 func TestDescribeAndTest(t *testing.T) {

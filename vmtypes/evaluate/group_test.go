@@ -74,7 +74,7 @@ func TestFaultsInAGroup(t *testing.T) {
 	spec.Options = nil
 	require.NoError(t, simple.CheckOptions(spec, vmtypes.Files{}))
 	_, err = simple.Launch(t.Context(), spec, host)
-	require.ErrorContains(t, err, "want a part")
+	require.ErrorContains(t, err, "must return a part")
 }
 
 // An endless type ends the group when it reaches a limit, or when the group is closed.

@@ -56,7 +56,7 @@ func CPUList(cpus []int) string {
 func (c *checker) checkCPUs(what string, cpus []int) {
 	for _, n := range cpus {
 		if n < 0 || n > maxCPU {
-			c.addFault(nil, "%s: the host can't have a CPU %d, want 0 to %d", what, n, maxCPU)
+			c.addFault(nil, "%s: the host can't have a CPU %d; the number must be 0 to %d", what, n, maxCPU)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (c *checker) addFault(origin Origin, format string, args ...any) {
 func (c *checker) checkProcess(p Process) {
 	switch {
 	case isUnprintable(p.Name):
-		c.addFault(nil, "%q cannot be the name of a process: want printable characters", p.Name)
+		c.addFault(nil, "%q cannot be the name of a process: use printable characters", p.Name)
 	case p.Executable == "":
 		c.addFault(nil, "%s has no executable; a part must say which program it is", p.Name)
 	case !filepath.IsAbs(p.Executable):
@@ -155,7 +155,7 @@ func (c *checker) checkProcess(p Process) {
 	}
 	for _, a := range p.Access {
 		if !filepath.IsAbs(a.Path) || filepath.Clean(a.Path) != a.Path || isUnprintable(a.Path) {
-			c.addFault(a.Origin, "%s: access to %q: want an absolute path without . and ..", p.Name, a.Path)
+			c.addFault(a.Origin, "%s: access to %q: the path must be absolute, without . and ..", p.Name, a.Path)
 		}
 	}
 	for _, v := range p.Env {
@@ -205,7 +205,7 @@ func (c *checker) checkDescriptors() {
 	}
 	for _, t := range c.plan.Taps {
 		if t.Queues < 0 || t.Queues > maxQueues {
-			c.addFault(t.Origin, "tap %q: queues = %d, want 1 to %d", t.Name, t.Queues, maxQueues)
+			c.addFault(t.Origin, "tap %q: queues = %d, but must be 1 to %d", t.Name, t.Queues, maxQueues)
 			t.Queues = 1
 		}
 		for i := range max(t.Queues, 1) {
@@ -370,7 +370,7 @@ func (c *checker) checkRules() {
 				c.addFault(nil, "hotplug.cpus: id = %q must contain one %%d, for the number of the CPU", r.ID)
 			}
 			if r.Boot < 1 || r.Maximum < r.Boot {
-				c.addFault(nil, "hotplug.cpus: boot = %d, maximum = %d; want 1 <= boot <= maximum", r.Boot, r.Maximum)
+				c.addFault(nil, "hotplug.cpus: boot = %d, maximum = %d; required: 1 <= boot <= maximum", r.Boot, r.Maximum)
 			}
 		case Balloon:
 			device("balloon", r.Device)
@@ -379,8 +379,8 @@ func (c *checker) checkRules() {
 			device("memory", r.Device)
 			c.onlyOne(r, &memory, "would both follow vm.currentRam")
 			if r.Base < 1 || r.Maximum < r.Base || r.Block < 1 {
-				c.addFault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; want 1 <= base <= maximum and a "+
-					"block", r.Base, r.Maximum, r.Block)
+				c.addFault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; required: 1 <= base <= maximum and "+
+					"1 <= block", r.Base, r.Maximum, r.Block)
 			}
 		case Medium:
 			device("medium", r.Device)
@@ -398,7 +398,7 @@ func (c *checker) checkRules() {
 			}
 		case Password:
 			if r.Protocol != "spice" && r.Protocol != "vnc" {
-				c.addFault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)
+				c.addFault(nil, "hotplug.password: protocol = %q, but must be spice or vnc", r.Protocol)
 			}
 		}
 	}
@@ -410,14 +410,14 @@ func (c *checker) checkPluggable(r Disks, device func(kind, id string)) {
 		device("disks", bus)
 	}
 	if r.Driver == "" || len(r.Buses) < 1 || len(r.Buses) > MaxPluggedDisks {
-		c.addFault(nil, "hotplug.disks: driver = %q and %d buses; want a driver and 1 to %d buses", r.Driver, len(r.Buses),
+		c.addFault(nil, "hotplug.disks: driver = %q and %d buses; required: a driver and 1 to %d buses", r.Driver, len(r.Buses),
 			MaxPluggedDisks)
 	}
 	controller, _, isBus := strings.Cut(r.CDBus, ".")
 	switch {
 	case r.CDDriver == "" && r.CDBus+r.CDHolder == "":
 	case r.CDDriver == "" || !isBus:
-		c.addFault(nil, "hotplug.disks: cd_driver = %q, cd_bus = %q; want a driver and a bus, such as usb.0", r.CDDriver, r.CDBus)
+		c.addFault(nil, "hotplug.disks: cd_driver = %q, cd_bus = %q; required: a driver and a bus, such as usb.0", r.CDDriver, r.CDBus)
 	default:
 		device("disks", controller)
 	}

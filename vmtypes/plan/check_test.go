@@ -75,7 +75,7 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 		}, `hotplug.ports: there is no network backend with the id "net0"`},
 		"CD drives without a bus": {func(p *plan.Plan) {
 			p.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", CDDriver: "scsi-cd"}}
-		}, `hotplug.disks: cd_driver = "scsi-cd", cd_bus = ""; want a driver and a bus, such as usb.0`},
+		}, `hotplug.disks: cd_driver = "scsi-cd", cd_bus = ""; required: a driver and a bus, such as usb.0`},
 		"CD drives on a bus that isn't there": {func(p *plan.Plan) {
 			p.Rules = plan.Rules{plan.Disks{Driver: "virtio-blk-pci", CDDriver: "scsi-cd", CDBus: "usb.0"}}
 		}, `there is no device with the id "usb"`},
@@ -128,8 +128,8 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 		"a kind with a slash": {
 			copied(plan.CopyOnce{From: "/a", To: "/b", Kind: "c/d"}), "must have no slash",
 		},
-		"access by a relative path": {access("a"), "want an absolute path"},
-		"access by a detour":        {access("/a/../b"), "want an absolute path"},
+		"access by a relative path": {access("a"), "the path must be absolute"},
+		"access by a detour":        {access("/a/../b"), "the path must be absolute"},
 		"access":                    {access("/a/b"), ""},
 		"a variable":                {variable("A_1", "="), ""},
 		"a variable without a name": {variable("", "x"), "cannot be set"},

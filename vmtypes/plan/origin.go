@@ -135,11 +135,11 @@ func (f *Frame) UnmarshalText(text []byte) error {
 	blank := strings.LastIndexByte(s, ' ')
 	colon := strings.LastIndexByte(s[:max(blank, 0)], ':')
 	if colon < 0 {
-		return fmt.Errorf("%q is not a place, want file:line function", s)
+		return fmt.Errorf("%q is not a place; the form is file:line function", s)
 	}
 	line, err := strconv.Atoi(s[colon+1 : blank])
 	if err != nil {
-		return fmt.Errorf("%q is not a place, want file:line function", s)
+		return fmt.Errorf("%q is not a place; the form is file:line function", s)
 	}
 	*f = Frame{File: s[:colon], Line: line, Function: s[blank+1:], Step: step}
 	return nil

@@ -96,7 +96,7 @@ func TestQueuesOfATapAreNumbered(t *testing.T) {
 	p.Taps[0].Queues = 2
 	require.Contains(t, faults(p), `qemu wants descriptor "lan/2", but no part has a tap or a listener of that name`)
 	p.Taps[0].Queues = 257
-	require.Contains(t, faults(p), `tap "lan": queues = 257, want 1 to 256`)
+	require.Contains(t, faults(p), `tap "lan": queues = 257, but must be 1 to 256`)
 }
 
 func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
@@ -151,7 +151,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		"cpu pattern":  {rules(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
 		"cpu bounds":   {rules(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
 		"no medium":    {rules(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
-		"protocol":     {rules(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
+		"protocol":     {rules(plan.Password{Protocol: "rdp"}), "must be spice or vnc"},
 		"rule twice":   {twice, "is given twice"},
 		"no disk":      {rules(plan.Disk{Device: "disk0"}), `no device with the id "disk0"`},
 		"no memory": {
@@ -168,9 +168,9 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		},
 		"affinity to no CPU": {
 			rules(plan.Affinity{CPUs: [][]int{{0}, {-1, 8192}}}),
-			"hotplug.affinity: cpus[1]: the host can't have a CPU 8192, want 0 to 8191",
+			"hotplug.affinity: cpus[1]: the host can't have a CPU 8192; the number must be 0 to 8191",
 		},
-		"no CPU": {noCPU, "swtpm: the host can't have a CPU -1, want 0 to 8191"},
+		"no CPU": {noCPU, "swtpm: the host can't have a CPU -1; the number must be 0 to 8191"},
 		"memory two ways": {
 			rules(plan.Memory{Device: "m"}, plan.Balloon{Device: "b"}),
 			"would both follow vm.currentRam",
@@ -319,7 +319,7 @@ func TestNamesAndValuesThatWouldBeMisread(t *testing.T) {
 
 	p := machine()
 	p.QEMU.Name = "a\nb"
-	require.Equal(t, `"a\nb" cannot be the name of a process: want printable characters`, faults(p))
+	require.Equal(t, `"a\nb" cannot be the name of a process: use printable characters`, faults(p))
 	for _, name := range []string{"", "1A", "A B", "A=", "A;B"} {
 		p = machine()
 		p.QEMU.Env = []plan.Variable{{Name: name}}

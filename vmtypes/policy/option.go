@@ -251,7 +251,7 @@ func (c *checker) checkGlobal(o *plan.Option) {
 		name, text, found := strings.Cut(o.Value, "=")
 		dot := strings.Index(name, ".") // as QEMU does (qemu_global_option)
 		if !found || dot < 0 || len(o.Properties) > 0 {
-			c.denyAlways("want driver.property=value")
+			c.denyAlways("must be driver.property=value")
 			return
 		}
 		driver, key, value = name[:dot], name[dot+1:], text

@@ -42,7 +42,7 @@ func CheckHash(hash string) error {
 		return errors.New("it is no bcrypt hash")
 	}
 	if cost < leastCost || cost > mostCost {
-		return fmt.Errorf("its cost is %d, want %d to %d", cost, leastCost, mostCost)
+		return fmt.Errorf("its cost is %d, but must be %d to %d", cost, leastCost, mostCost)
 	}
 	return nil
 }

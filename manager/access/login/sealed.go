@@ -28,7 +28,7 @@ type seal struct{ aead cipher.AEAD }
 
 func newSeal(key []byte, purpose string) (seal, error) {
 	if len(key) != KeySize {
-		return seal{}, fmt.Errorf("the key of the sessions has %d bytes, want %d", len(key), KeySize)
+		return seal{}, fmt.Errorf("the key of the sessions has %d bytes, but must have %d", len(key), KeySize)
 	}
 	own, err := hkdf.Key(sha256.New, key, nil, "vmop "+purpose, KeySize)
 	if err != nil {

@@ -60,7 +60,7 @@ func (s Secret) Key(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read the key of the sessions: %w", err)
 	}
 	if key := secret.Data[keyEntry]; len(key) != KeySize {
-		return nil, fmt.Errorf("the secret %s has a key of %d bytes, want %d: delete the secret", SecretName, len(key),
+		return nil, fmt.Errorf("the key in the Secret %s has %d bytes, but must have %d: delete the Secret", SecretName, len(key),
 			KeySize)
 	}
 	return secret.Data[keyEntry], nil

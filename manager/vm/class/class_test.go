@@ -129,7 +129,7 @@ func TestMismatch(t *testing.T) {
 		"fraction by":        {`{vm: {maximumCpus: 1, maximumRam: 1Gi}, resources: {requests: {cpu: 1}}}`, "spec.resources: class web sets the requests of VMs with 1 CPUs; remove this field"},
 		"dedicated":          {`{vm: {maximumCpus: 4, maximumRam: 4Gi}, cpu: {coreFraction: 50%}}`, "allows only dedicated cores, which require 100%"},
 		"dedicated, default": {`{vm: {maximumCpus: 4, maximumRam: 4Gi}}`, ""},
-		"not dedicated":      {`{vm: {maximumCpus: 16, maximumRam: 1Gi}, cpu: {coreFraction: 100%}}`, "has no dedicated cores; want at most 99%"},
+		"not dedicated":      {`{vm: {maximumCpus: 16, maximumRam: 1Gi}, cpu: {coreFraction: 100%}}`, "has no dedicated cores; use at most 99%"},
 		"says nothing":       {`{vm: {maximumCpus: 16, maximumRam: 1Gi}}`, ""},
 	} {
 		c, vm := read[v1.VirtualMachineClass](t, policies), read[v1.VirtualMachine](t, row.vm)

@@ -39,7 +39,7 @@ func memoryBytes(key string, q *resource.Quantity) (vmspec.Bytes, error) {
 	}
 	size := vmspec.Bytes(q.Value()).WholeMiB()
 	if size <= 0 {
-		return 0, fmt.Errorf("spec.vm.%s is %s: want at least 1Mi", key, q)
+		return 0, fmt.Errorf("spec.vm.%s is %s: must be at least 1Mi", key, q)
 	}
 	return size, nil
 }

@@ -207,7 +207,7 @@ func fractionFault(class string, p *v1.SizingPolicy, vm *v1.VirtualMachine, core
 		return fmt.Sprintf("spec.cpu.coreFraction is %s: with %d CPUs class %s allows only dedicated cores, which require 100%%",
 			cmp.Or(string(fraction), "not set"), cores, class)
 	case len(p.DedicatedCores) == 1 && !p.DedicatedCores[0] && dedicated:
-		return fmt.Sprintf("spec.cpu.coreFraction is 100%%: with %d CPUs class %s has no dedicated cores; want at most 99%%",
+		return fmt.Sprintf("spec.cpu.coreFraction is 100%%: with %d CPUs class %s has no dedicated cores; use at most 99%%",
 			cores, class)
 	}
 	return ""

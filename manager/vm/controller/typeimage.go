@@ -100,7 +100,7 @@ func (c *reconciler) pullSecret(ctx context.Context, name string) ([]byte, error
 		return nil, fmt.Errorf("read the Secret: %w", err)
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson {
-		return nil, errors.New("want a Secret of the type " + string(corev1.SecretTypeDockerConfigJson))
+		return nil, errors.New("must be a Secret of the type " + string(corev1.SecretTypeDockerConfigJson))
 	}
 	return secret.Data[corev1.DockerConfigJsonKey], nil
 }

@@ -43,7 +43,7 @@ func DataChanged(s *Snapshot) bool {
 // dataMissing translates the runner's message about missing data into the field names of the resource.
 func (s *Snapshot) dataMissing(message string) string {
 	for _, of := range objects.DataSecrets(s.VM) {
-		message = fmt.Sprintf("want %s; %s", of, message)
+		message = fmt.Sprintf("needs %s; %s", of, message)
 	}
 	return message
 }

@@ -288,7 +288,7 @@ func mediumPath(key, image string) (string, error) {
 		return image, nil
 	}
 	if scheme, _, is := strings.Cut(image, "://"); is {
-		return "", fmt.Errorf("%s is %q: CDs are not read by %s: want a file in the image repository, such as live.iso, "+
+		return "", fmt.Errorf("%s is %q: CDs can't be read over %s: use a file in the image repository, such as live.iso, "+
 			"or a URL that begins with http:// or https://", key, image, scheme)
 	}
 	return inRepository(key, image)
@@ -299,7 +299,7 @@ func mediumPath(key, image string) (string, error) {
 func inRepository(key, file string) (string, error) {
 	full, inside := vmspec.Inside(ImageRepositoryDir, file)
 	if !inside {
-		return "", fmt.Errorf("%s is %q: want a file in the image repository, such as live.iso or %s/live.iso",
+		return "", fmt.Errorf("%s is %q: use a file in the image repository, such as live.iso or %s/live.iso",
 			key, file, ImageRepositoryDir)
 	}
 	return full, nil
@@ -388,7 +388,7 @@ func documentText(key string, of *runtime.RawExtension) ([]byte, error) {
 		return nil, nil
 	}
 	if first := of.Raw[0]; first != '{' && first != '"' {
-		return nil, fmt.Errorf("%s: want a mapping, or a text such as a script", key)
+		return nil, fmt.Errorf("%s: must be a mapping, or text such as a script", key)
 	}
 	return of.Raw, nil
 }

@@ -26,7 +26,7 @@ func (p ImagePattern) Validate() error {
 	}
 	beginning, all := strings.CutSuffix(string(p), everything)
 	if all && !strings.HasSuffix(beginning, "/") {
-		return errors.New("want * alone, or at the end after a /")
+		return errors.New("* must be alone, or at the end after a /")
 	}
 	if all {
 		beginning += anyName

@@ -88,7 +88,7 @@ func TestImagesAreInTheRepository(t *testing.T) {
 			},
 		} {
 			_, err := objects.Config(sample(t, set), objects.Given{})
-			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": want a file in the image repository")
+			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": use a file in the image repository")
 		}
 	}
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
@@ -159,7 +159,7 @@ func TestMemoryIsWholeMebibytes(t *testing.T) {
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.MaximumRAM = new(resource.MustParse("1k"))
 	}), objects.Given{})
-	require.EqualError(t, err, "spec.vm.maximumRam is 1k: want at least 1Mi")
+	require.EqualError(t, err, "spec.vm.maximumRam is 1k: must be at least 1Mi")
 }
 
 // The instance is the same as long as cloud-init's data are.
@@ -485,8 +485,8 @@ func TestCloudInitAsText(t *testing.T) {
 	require.Equal(t, "#cloud-config\npackages:\n  - a\n", string(seed.VendorData))
 	for _, wrong := range []string{"[]", "1", "true"} {
 		_, err := objects.Config(sample(t, data(wrong, wrong)), objects.Given{})
-		require.ErrorContains(t, err, "spec.cloudInit.userData: want a mapping, or a text such as a script", wrong)
-		require.ErrorContains(t, err, "spec.cloudInit.vendorData: want a mapping, or a text", wrong)
+		require.ErrorContains(t, err, "spec.cloudInit.userData: must be a mapping, or text such as a script", wrong)
+		require.ErrorContains(t, err, "spec.cloudInit.vendorData: must be a mapping, or text", wrong)
 	}
 }
 
@@ -496,6 +496,6 @@ func TestMediaOfOtherProtocols(t *testing.T) {
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks[1].CDROM.Image = "nfs://1.2.3.4/x.iso"
 	}), objects.Given{})
-	require.EqualError(t, err, `spec.vm.disks[1].cdrom.image is "nfs://1.2.3.4/x.iso": CDs are not read by nfs: `+
-		"want a file in the image repository, such as live.iso, or a URL that begins with http:// or https://")
+	require.EqualError(t, err, `spec.vm.disks[1].cdrom.image is "nfs://1.2.3.4/x.iso": CDs can't be read over nfs: `+
+		"use a file in the image repository, such as live.iso, or a URL that begins with http:// or https://")
 }

@@ -19,9 +19,9 @@ func (p URLPattern) Validate() error {
 	case p == everything:
 		return nil
 	case plainURL(string(p)) == nil, strings.Contains(string(p), everything):
-		return errors.New("want http:// or https://, a host and a path, or *")
+		return errors.New("must be http:// or https://, a host and a path, or *")
 	case !strings.HasSuffix(string(p), "/"):
-		return errors.New("want a / at the end")
+		return errors.New("must end with /")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func decodeResource(u *unstructured.Unstructured, into any, s *Subject, longest 
 		return false
 	}
 	if name := u.GetName(); len(name) > longest || len(validation.IsDNS1123Label(name)) > 0 {
-		s.addFinding(Blocks, "metadata.name", fmt.Sprintf("want a DNS label of at most %d characters", longest),
+		s.addFinding(Blocks, "metadata.name", fmt.Sprintf("must be a DNS label of at most %d characters", longest),
 			"make another one of it with such a name; the dataSource of its disks can be the old claims")
 	}
 	return true

@@ -137,7 +137,7 @@ func TestClaimsThatAreMissing(t *testing.T) {
 	require.Contains(t, strings.Join(with(of["test-vm"], takeover.Changes), "\n"), "is made, and is empty")
 
 	_, of = assessed(t, strings.ReplaceAll(text, "metadata: {name: bare,", "metadata: {name: web.example.org,"))
-	require.Contains(t, with(of["web.example.org"], takeover.Blocks)[0], "metadata.name: want a DNS label")
+	require.Contains(t, with(of["web.example.org"], takeover.Blocks)[0], "metadata.name: must be a DNS label")
 }
 
 // A pod of our manager is none of VM-Operator's, nor is its Deployment, nor its StatefulSet.

@@ -105,7 +105,7 @@ func TestDamagedSecret(t *testing.T) {
 	})
 	k := newKeys(cluster)
 	err := k.Refresh(t.Context())
-	require.ErrorContains(t, err, "secret vm-operator-ca, authorities.pem: authority 1: want a block")
+	require.ErrorContains(t, err, "secret vm-operator-ca, authorities.pem: authority 1: must have a block")
 	require.NotContains(t, err.Error(), "canary")
 	_, err = k.clientCertificate(nil)
 	require.ErrorIs(t, err, errNoKeys)

@@ -102,7 +102,7 @@ func (r Machine) CheckVersion(runtimeDir string) error {
 	if r.Version == version {
 		return nil
 	}
-	return fmt.Errorf("the VM was started by another version of this program: %s has version %d, want %d; "+
+	return fmt.Errorf("the VM was started by another version of this program: %s has version %d, but must have %d; "+
 		"stop the VM with that version", filepath.Join(runtimeDir, prepare.RecordFile), r.Version, version)
 }
 

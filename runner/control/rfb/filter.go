@@ -140,11 +140,11 @@ func (f *Filter) nextByte() error {
 		case "RFB 003.007\n", "RFB 003.008\n":
 			f.stage = security
 		default:
-			return fmt.Errorf("a VNC viewer begins with %.12q: want RFB 003.008", text)
+			return fmt.Errorf("a VNC viewer begins with %.12q, but must begin with RFB 003.008", text)
 		}
 	case security:
 		if f.head[0] != noSecurity {
-			return fmt.Errorf("a VNC viewer chooses security type %d: want %d, none", f.head[0], noSecurity)
+			return fmt.Errorf("a VNC viewer chooses security type %d, but must choose %d, none", f.head[0], noSecurity)
 		}
 		f.stage = initial
 	case initial:

@@ -85,8 +85,8 @@ func TestInputOfTheTypist(t *testing.T) {
 func TestWhatIsNotKnownEndsTheStream(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
-		"RFB 003.889\n":                `a VNC viewer begins with "RFB 003.889\n": want RFB 003.008`,
-		"RFB 003.008\n\x02":            "a VNC viewer chooses security type 2: want 1, none",
+		"RFB 003.889\n":                `a VNC viewer begins with "RFB 003.889\n", but must begin with RFB 003.008`,
+		"RFB 003.008\n\x02":            "a VNC viewer chooses security type 2, but must choose 1, none",
 		greeting + "\x07":              "a VNC viewer sends a message of the unknown type 7",
 		greeting + "\xff\x02\x00\x00a": "a VNC viewer sends a message of QEMU's unknown type 2",
 	} {

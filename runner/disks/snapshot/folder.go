@@ -40,7 +40,7 @@ var (
 	// ErrExists: a snapshot with this name exists.
 	ErrExists = errors.New("there is a snapshot of this name")
 	// ErrName: the name isn't valid for a snapshot.
-	ErrName = errors.New("is not a valid name of a snapshot: want letters, digits, ., _ and -, at most 63, the first a letter " +
+	ErrName = errors.New("is not a valid snapshot name: use letters, digits, ., _ and -, at most 63, the first a letter " +
 		"or digit")
 	// ErrAttached: a disk was attached while the VM is running.
 	ErrAttached = errors.New("was attached while the VM is running, and would be missing in the snapshot; detach it, or " +

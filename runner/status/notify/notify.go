@@ -51,7 +51,7 @@ func FromEnvironment() (*Manager, error) {
 		return nil, nil
 	}
 	if !strings.HasPrefix(socket, "/") && !strings.HasPrefix(socket, "@") {
-		return nil, fmt.Errorf("NOTIFY_SOCKET=%s: want the path of a unix socket, or @ and an abstract name", socket)
+		return nil, fmt.Errorf("NOTIFY_SOCKET=%s: must be the path of a unix socket, or @ and an abstract name", socket)
 	}
 	m := &Manager{socket: socket}
 	if interval == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
@@ -59,7 +59,7 @@ func FromEnvironment() (*Manager, error) {
 	}
 	usec, err := strconv.ParseInt(interval, 10, 64)
 	if err != nil || usec <= 0 {
-		return nil, fmt.Errorf("WATCHDOG_USEC=%s: want a number of microseconds", interval)
+		return nil, fmt.Errorf("WATCHDOG_USEC=%s: must be a number of microseconds", interval)
 	}
 	m.watchdog = time.Duration(usec) * time.Microsecond
 	return m, nil

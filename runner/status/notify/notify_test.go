@@ -75,10 +75,10 @@ func TestEnvironment(t *testing.T) {
 		{"/run/x", "30000000", "", 30 * time.Second, ""},
 		{"/run/x", "30000000", me, 30 * time.Second, ""},
 		{"/run/x", "30000000", "1", 0, ""},
-		{"/run/x", "soon", me, 0, "WATCHDOG_USEC=soon: want a number of microseconds"},
+		{"/run/x", "soon", me, 0, "WATCHDOG_USEC=soon: must be a number of microseconds"},
 		{
 			"vsock:2:1234", "", "", 0,
-			"NOTIFY_SOCKET=vsock:2:1234: want the path of a unix socket, or @ and an abstract name",
+			"NOTIFY_SOCKET=vsock:2:1234: must be the path of a unix socket, or @ and an abstract name",
 		},
 	} {
 		t.Setenv("NOTIFY_SOCKET", test.socket)

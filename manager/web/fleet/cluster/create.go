@@ -47,7 +47,7 @@ func (f *Fleet) parseNew(name, text string) (*making, error) {
 	case m.vm == nil:
 		return nil, fleet.Refusal("the definition has no " + kindOfVM)
 	case len(m.disks) > mostDisks:
-		return nil, fleet.Refusal(fmt.Sprintf("%d disks are to be made with the VM: want at most %d", len(m.disks),
+		return nil, fleet.Refusal(fmt.Sprintf("%d new disks for one VM are too many: create at most %d", len(m.disks),
 			mostDisks))
 	case m.vm.Spec["runPolicy"] == string(v1.AlwaysOn):
 		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM at once, which is another right: " +

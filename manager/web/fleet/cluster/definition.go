@@ -77,7 +77,7 @@ func (d *document) checkKind(kind, name, namespace string) error {
 	var faults fleet.Faults
 	want := func(path, is, want string) {
 		if is != want {
-			faults = append(faults, d.faultAt(path, fmt.Sprintf("want %s", want)))
+			faults = append(faults, d.faultAt(path, fmt.Sprintf("must be %s", want)))
 		}
 	}
 	want("apiVersion", d.APIVersion, v1.GroupVersion().String())

@@ -104,8 +104,8 @@ func TestFaultsOfDefinitions(t *testing.T) {
 	head := "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: odd}\n"
 	for text, want := range map[string]string{
 		"a: [": "line 1: ",
-		"kind: Pod\nmetadata: {name: x, namespace: other}\n": "line 1: apiVersion: want vmoperator.jdrupes.org/v1\n" +
-			"line 1: kind: want VirtualMachine\nline 2: metadata.name: want odd\n" +
+		"kind: Pod\nmetadata: {name: x, namespace: other}\n": "line 1: apiVersion: must be vmoperator.jdrupes.org/v1\n" +
+			"line 1: kind: must be VirtualMachine\nline 2: metadata.name: must be odd\n" +
 			"line 2: metadata.namespace: want " + p.Name,
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",

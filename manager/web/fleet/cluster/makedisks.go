@@ -138,7 +138,7 @@ func splitDocuments(text string) (all []string) {
 func (d *document) checkDisk(namespace string) error {
 	name, _ := d.Metadata["name"].(string)
 	if name == "" {
-		return fleet.Faults{d.faultAt("metadata.name", "want a name")}
+		return fleet.Faults{d.faultAt("metadata.name", "must not be empty")}
 	}
 	if err := d.checkKind(kindOfDisk, name, namespace); err != nil {
 		return err

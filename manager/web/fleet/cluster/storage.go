@@ -87,7 +87,7 @@ func (f *Fleet) CreateDisk(ctx context.Context, user string, d fleet.NewDisk) er
 		made.Spec.PersistentVolumeClaim.Size, made.Spec.PersistentVolumeClaim.StorageClassName = size, class
 		object = made
 	case d.Kind != fleet.VirtualImage:
-		return fleet.Refusal(fmt.Sprintf("%q is no kind of disk: want %s or %s", d.Kind, fleet.VirtualDisk,
+		return fleet.Refusal(fmt.Sprintf("%q is not a kind of disk: use %s or %s", d.Kind, fleet.VirtualDisk,
 			fleet.VirtualImage))
 	case source == nil:
 		return fleet.Refusal("an image has to be made of something")

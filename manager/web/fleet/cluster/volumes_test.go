@@ -264,12 +264,12 @@ func TestFaultsOfDisks(t *testing.T) {
 			"10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes\nline 12: spec.vm.currentCpus: ",
 		disk("a", "{"+size+", odd: 1}") + vm: "line 4: VirtualDisk a.spec.odd: there is no such field",
 		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: there is a VirtualDisk of this name",
-		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: want a name",
+		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: must not be empty",
 		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is made here can't use a " +
 			"Secret",
 		"---\n" + vm + "---\n" + vm:                                    "line 10: kind: there is another VM above",
 		disk("a, namespace: other", "{}") + vm:                         named + "a.metadata.namespace: want " + p.Name,
-		strings.Replace(disk("a", "{}"), "VirtualDisk", "Pod", 1) + vm: "line 2: kind: want VirtualMachine",
+		strings.Replace(disk("a", "{}"), "VirtualDisk", "Pod", 1) + vm: "line 2: kind: must be VirtualMachine",
 	} {
 		check, err := p.Check(ctx, "web", &fleet.Definition{Text: text})
 		require.NoError(t, err, text)
@@ -278,7 +278,7 @@ func TestFaultsOfDisks(t *testing.T) {
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: disk("a", "{persistentVolumeClaim: {size: 1Gi}}")})
 	require.Equal(t, "the definition has no VirtualMachine", refused(t, err))
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: strings.Repeat(disk("a", "{}"), mostDisks+1) + vm})
-	require.Contains(t, refused(t, err), "want at most 16")
+	require.Contains(t, refused(t, err), "create at most 16")
 
 	// The quota allows one more disk, and the VM requests two. Each alone can be created, but not both. The test writes
 	// the status that the quota controller would write.

@@ -66,7 +66,7 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		switch {
 		case disk.Image != "" && !filepath.IsAbs(disk.Image):
 			return "", fleet.Faults{{
-				Path: fmt.Sprintf("vm.drives[%d].file", len(draft.Disks)), Message: "want an absolute path",
+				Path: fmt.Sprintf("vm.drives[%d].file", len(draft.Disks)), Message: "must be an absolute path",
 			}}
 		case disk.Image != "":
 			draft.Disks = append(draft.Disks, disk.Image)
