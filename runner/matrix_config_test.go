@@ -39,7 +39,7 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 			"a wrong type", "\"/Runner\":\n  vm:\n    name: test\n    maximumCpus: many\n", ":4:18: ",
 			`vm.maximumCpus: must be a whole number, not the text "many"`,
 		},
-		{"a list", "- \"/Runner\"\n", ":1:1: ", "got a list"},
+		{"a list", "- \"/Runner\"\n", ":1:1: ", "must be a mapping"},
 		{"binary", "\x00\x01\x02", ":1:1: ", "the character U+0000"},
 		{"too large", good + strings.Repeat("# comment\n", 200_000), ":1:1: ", "the most is 1 MiB"},
 		{"a bomb", "/Runner:\n  vm:\n    name: test\n    options:\n      a: &a [x, x, x, x, x, x, x, x, x]\n" +

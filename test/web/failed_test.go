@@ -27,7 +27,7 @@ func TestAFailedStartIsExplained(t *testing.T) {
 	b.Do("ask", is("#preview", "has left data in "+disk[:len(disk)-len("/disk.img")]+": disk.img (1 MiB)"))
 	b.Do("choose", chromedp.SetValue(chromedp.CSS("[name=data]"), "fresh"), click("button[value=create]"),
 		chromedp.WaitVisible(chromedp.CSS("#vmhead")),
-		is("#vmalerts .bad", "vm.kernel.image: "+kernel+" is no Linux kernel"), is("#vmhead", "Failed"),
+		is("#vmalerts .bad", "vm.kernel.image: "+kernel+" is not a Linux kernel"), is("#vmhead", "Failed"),
 		is("#vmfacts", "vmrunner log big"))
 	fresh, err := os.Stat(disk)
 	require.NoError(t, err)
