@@ -236,7 +236,7 @@ func TestFaultsNameTheKeyAndTheLine(t *testing.T) {
 		},
 		{
 			"a key twice", "userData:\n  a: 1\n  b: {c: 1,\n    c: 2}",
-			`cloudInit.userData: the key "c" is there twice (line 4)`,
+			`cloudInit.userData: the key "c" exists twice (line 4)`,
 		},
 		{"a loop", "userData: &a\n  b: *a", `cloudInit.userData: the anchor "a" contains itself (line 2)`},
 		{"a merge of a string", "userData: {<<: x}", "cloudInit.userData: the value of the merge key << must be a mapping, not a string (line 1)"},

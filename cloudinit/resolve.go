@@ -143,7 +143,7 @@ func (r *resolver) copyMapping(from, to *yaml.Node) error {
 			continue
 		}
 		if taken[scalarKeyOf(name)] {
-			return keyFault(r.key, name, fmt.Sprintf("the key %q is there twice", name.Value))
+			return keyFault(r.key, name, fmt.Sprintf("the key %q exists twice", name.Value))
 		}
 		taken[scalarKeyOf(name)] = true
 	}

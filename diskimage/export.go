@@ -18,7 +18,7 @@ import (
 // import, the file is complete or doesn't exist.
 func Export(ctx context.Context, from string, format Format, to string, as Format) (err error) {
 	if _, err := os.Lstat(to); err == nil {
-		return Refuse(TargetExists, "%s is there already", to)
+		return Refuse(TargetExists, "%s already exists", to)
 	}
 	part := to + partSuffix
 	defer func() {
@@ -42,7 +42,7 @@ func Export(ctx context.Context, from string, format Format, to string, as Forma
 // CreateQCOW2 creates an empty qcow2 image of a size in bytes at a path that must not exist yet.
 func CreateQCOW2(ctx context.Context, path string, size int64) error {
 	if _, err := os.Lstat(path); err == nil {
-		return Refuse(TargetExists, "%s is there already", path)
+		return Refuse(TargetExists, "%s already exists", path)
 	}
 	bytes := strconv.FormatInt(size, 10)
 	create := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", string(QCOW2), "--", path, bytes)

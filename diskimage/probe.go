@@ -165,7 +165,7 @@ func probeQcow2(h []byte) (Info, error) {
 		return Info{}, Refuse(UnsupportedFormat, "the image is qcow2 of version %d; use version 2 or 3", version)
 	case be.Uint64(h[qcow2BackingAt:]) != 0:
 		return Info{}, Refuse(ImageHasBackingFile,
-			"the image is an overlay of another file; qemu-img convert makes one image of both")
+			"the image is an overlay of another file; qemu-img convert merges both into one image")
 	case be.Uint32(h[qcow2CryptAt:]) != 0:
 		return Info{}, Refuse(ImageEncrypted, "the image is encrypted; qemu-img convert with its key makes one that isn't")
 	}

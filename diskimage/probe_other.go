@@ -31,7 +31,7 @@ func probeVMDK(h []byte) (Info, error) {
 	le := binary.LittleEndian
 	capacity := le.Uint64(h[vmdkCapacityAt:])
 	if capacity == 0 { // QEMU would open the extents of the description
-		return Info{}, Refuse(ImageHasExternalData, "the image has no data of its own, but names files that have")
+		return Info{}, Refuse(ImageHasExternalData, "the image contains no data, but names other files with the data")
 	}
 	if capacity > 1<<53 {
 		return Info{}, corruptImage(VMDK, "%d sectors", capacity)
@@ -63,7 +63,7 @@ func vmdkNames(text []byte) error {
 	lower := bytes.ToLower(text)
 	switch {
 	case bytes.Contains(lower, []byte("parentfilenamehint")):
-		return Refuse(ImageHasBackingFile, "the image is a snapshot of another file; qemu-img convert makes one of both")
+		return Refuse(ImageHasBackingFile, "the image is a snapshot of another file; qemu-img convert merges both into one image")
 	case bytes.Contains(lower, []byte("encryption.")), bytes.Contains(lower, []byte("keysafe")):
 		return Refuse(ImageEncrypted, "the image is encrypted")
 	}

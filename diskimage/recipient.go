@@ -21,11 +21,11 @@ type NewFile struct {
 // Create starts a file that must not exist yet. The caller must call Close.
 func Create(path string, as Format) (*NewFile, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, Refuse(TargetExists, "%s is there already", path)
+		return nil, Refuse(TargetExists, "%s already exists", path)
 	}
 	part, err := os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, Refuse(TargetBusy, "%s is there: another export writes it, or was killed: then delete it", path+partSuffix)
+		return nil, Refuse(TargetBusy, "%s exists: another export is writing it, or was killed; in that case delete it", path+partSuffix)
 	} else if err != nil {
 		return nil, ofTarget("make", path+partSuffix, err)
 	}

@@ -69,7 +69,7 @@ func openOutput(t Target, most int64) (*output, error) {
 		return nil, Refuse(TargetFailed, "%s is neither a file nor a block device", t.Path)
 	}
 	if _, err := os.Lstat(t.Path); err == nil && !t.Replace {
-		return nil, Refuse(TargetExists, "%s is there already", t.Path)
+		return nil, Refuse(TargetExists, "%s already exists", t.Path)
 	}
 	o.part += partSuffix
 	if t.Size > 0 {
@@ -208,7 +208,7 @@ func (o *output) renameTarget() error {
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return Refuse(TargetExists, "%s is there already: %w", o.Path, err)
+		return Refuse(TargetExists, "%s already exists: %w", o.Path, err)
 	}
 	return ofTarget("write", o.Path, err)
 }

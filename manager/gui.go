@@ -242,7 +242,7 @@ func (f *faults) readLogins(c *login.Config, web webPart) {
 			f.addFault(at+".name", fmt.Sprintf("%q is not the name of a user: %v", u.Name, err), "")
 		}
 		if seen[u.Name] {
-			f.addFault(at+".name", fmt.Sprintf("the user %q is there twice", u.Name), "")
+			f.addFault(at+".name", fmt.Sprintf("the user %q exists twice", u.Name), "")
 		}
 		seen[u.Name] = true
 		if err := login.CheckHash(u.Password); err != nil { // the error does not quote the hash
@@ -272,13 +272,13 @@ func (f *faults) readLogins(c *login.Config, web webPart) {
 func (f *faults) readProvider(c *login.Config, at string, p providerPart) {
 	f.checkProvider(at, p)
 	if slices.ContainsFunc(c.Providers, func(o login.Provider) bool { return o.Name == p.Name }) {
-		f.addFault(at+".name", strconv.Quote(p.Name)+" is there twice", "")
+		f.addFault(at+".name", strconv.Quote(p.Name)+" exists twice", "")
 	}
 	same := func(o login.Provider) bool { return o.UserPrefix == p.UserPrefix && o.Name != p.Name }
 	if other := slices.IndexFunc(c.Providers, same); other >= 0 {
 		f.addFault(at, fmt.Sprintf(
 			"the providers %q and %q have the same userPrefix %q: each could name the users of the other",
-			c.Providers[other].Name, p.Name, p.UserPrefix), "give each provider, but one, a userPrefix of its own")
+			c.Providers[other].Name, p.Name, p.UserPrefix), "give all providers but one a different userPrefix")
 	}
 	c.Providers = append(c.Providers, login.Provider{
 		Name: p.Name, DisplayName: p.DisplayName, Issuer: p.Issuer,
@@ -322,7 +322,7 @@ func (f *faults) checkProvider(at string, p providerPart) {
 	case endpoint == "" &&
 		slices.Contains([]string{p.AuthorizationEndpoint, p.TokenEndpoint, p.KeysEndpoint, p.Issuer}, ""):
 		f.addFault(at, "tokens can't be checked without configurationEndpoint",
-			"or else issuer, authorizationEndpoint, tokenEndpoint and keysEndpoint")
+			"or issuer, authorizationEndpoint, tokenEndpoint and keysEndpoint")
 	}
 	if p.Secret != "" && p.SecretFile != "" {
 		f.addFault(at+".secretFile", "there is a secret, too", "one of them")

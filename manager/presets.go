@@ -57,7 +57,7 @@ func (p *presets) Start(ctx context.Context) error {
 		}
 		if text := err.Error(); text != said {
 			said = text
-			p.log.Warn("the classes to begin with are not there yet", "error", text)
+			p.log.Warn("the initial classes do not exist yet", "error", text)
 		}
 		select {
 		case <-ctx.Done():

@@ -41,7 +41,7 @@ func (t *Tap) adoptTap(doing string, link netlink.Link, cfg TapConfig, logger *s
 		case err != nil:
 			return err
 		default:
-			logger.Info("rules of the network made anew", "interface", cfg.Name)
+			logger.Info("rules of the network created again", "interface", cfg.Name)
 		}
 	}
 	if link.Attrs().MasterIndex == 0 {
@@ -123,7 +123,7 @@ func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog
 		return err
 	}
 	m.closers = append(m.closers, table.Close)
-	logger.Info("rules of the network made anew", "interface", cfg.Name)
+	logger.Info("rules of the network created again", "interface", cfg.Name)
 	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
 		return err
 	}
@@ -169,6 +169,6 @@ func subnetOf(doing string, link netlink.Link) (netip.Prefix, error) {
 func goneError(doing, detail string, err error) error {
 	return &Error{
 		Doing: doing, Fault: Gone, Err: err, Detail: detail,
-		Remedy: "restart the machine to have its network made anew",
+		Remedy: "restart the machine to create its network again",
 	}
 }

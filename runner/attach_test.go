@@ -31,7 +31,7 @@ func TestACDDriveIsAttachedByTheConfiguration(t *testing.T) {
 		"{type: ide-cd, file: 'https://example.org/x.iso'}]")...)
 	v.becomes("a server is refused", func(s status.Status) bool {
 		return slices.ContainsFunc(s.Problems, func(p status.Problem) bool {
-			return p.Path == "vm.drives[1]" && strings.Contains(p.Message, "has no medium of a server")
+			return p.Path == "vm.drives[1]" && strings.Contains(p.Message, "cannot have a medium from a server")
 		})
 	})
 	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd}]")...)

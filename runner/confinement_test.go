@@ -472,7 +472,7 @@ func TestABrokenOutQEMUOfAnyRunnerGetsNothing(t *testing.T) {
 				}
 				s, err := client.Status(t.Context())
 				return err == nil && s.Confinement != nil && s.Confinement.OwnRoot
-			}, "it has no root folder of its own")
+			}, "it has no separate root folder")
 		})
 	}
 }

@@ -114,7 +114,7 @@ func (r *receiver) addImage(list []handover.Image, all []offeredDisk, d vmspec.D
 	default:
 		err := isShared(d)
 		if errors.Is(err, fs.ErrNotExist) && r.opts.Receive.Migration == "" {
-			err = fmt.Errorf("%w; receive --copy-disks has the disks copied that are not there", err)
+			err = fmt.Errorf("%w; receive --copy-disks copies missing disks", err)
 		}
 		return list, err
 	}
@@ -132,7 +132,7 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 	if d.File != "" {
 		if _, err := os.Lstat(d.File); err == nil {
 			if err := isShared(d); err != nil {
-				return nil, fmt.Errorf("%w; disks are copied only to files that are not there: move it away", err)
+				return nil, fmt.Errorf("%w; disks are copied only to files that don't exist: move it away", err)
 			}
 			return nil, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {

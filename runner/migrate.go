@@ -171,7 +171,7 @@ func (m *run) moveGuest(ctx context.Context, s *handover.Source, from migrate.Re
 	}
 	text := "the guest stays"
 	if errors.Is(err, handover.ErrReclaimed) {
-		text = "the guest is lost, and may be started anew"
+		text = "the guest is lost, and may be started again"
 	}
 	m.log.Warn(text, "err", err)
 	return err
@@ -321,7 +321,7 @@ func (m *run) notHere(ctx context.Context) error {
 	case migrate.Moved:
 		return movedError(note)
 	case migrate.Expecting, migrate.Given:
-		return errors.New("the guest was to come from another runner, and has not: it is there; start the VM there, or, if " +
+		return errors.New("the guest has not arrived from the other runner, and is still there: start the VM there, or, if " +
 			"it is certain that it isn't running there: vmrunner reclaim")
 	}
 	return nil

@@ -176,7 +176,7 @@ func (v *vm) attackedPod(to targets, p pod) {
 	} else {
 		v.attacked(to, "connect to another VM's monitor")
 		reason = vmstatus.ReasonPartlyConfined
-		message = `^no root folder of its own \(.*not permitted\): it can connect to unix sockets of the same user$`
+		message = `^no separate root folder \(.*not permitted\): it can connect to unix sockets of the same user$`
 	}
 	client, err := control.Dial(t.Context(), to.Control)
 	require.NoError(t, err)

@@ -110,7 +110,7 @@ func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
 		Resource:   m.vm.Config.Resource,
 	}, o.endedStatus())
 	m.noteEnd(&o)
-	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
+	m.log.Info("QEMU has ended normally while no runner was running; the VM is not started again", "outcome", o.String())
 	return o, true
 }
 

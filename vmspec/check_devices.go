@@ -114,7 +114,7 @@ func (c *checker) checkNBD(path string, d Drive) {
 		c.addFault(path+".nbd.host", "missing").withHint("the server's name or address")
 	case strings.ContainsAny(d.NBD.Host, "/ \t") || strings.Contains(d.NBD.Host, "://"):
 		c.addFault(path+".nbd.host", "%s is neither a name nor an address", quoteClipped(d.NBD.Host)).withHint(
-			"such as disks.example.org; port, export and tls are keys of their own")
+			"such as disks.example.org; port, export and tls are separate keys")
 	}
 	c.portNumber(path+".nbd.port", d.NBD.Port, 1)
 	if len(d.NBD.Export) > longestExport {

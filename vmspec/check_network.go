@@ -179,7 +179,7 @@ func (c *checker) checkOverlaps() {
 		for j, other := range seen {
 			if other.Overlaps(prefix) {
 				c.addFault(path, "%s overlaps with %s", prefix,
-					paths[j]).withHint("give each masqueraded network a subnet of its own").withPaths(paths[j])
+					paths[j]).withHint("give each masqueraded network a different subnet").withPaths(paths[j])
 				break
 			}
 		}

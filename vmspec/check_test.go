@@ -203,7 +203,7 @@ func TestNetworkFaults(t *testing.T) {
 		{
 			with(Network{Type: NetworkMasquerade, Net: "10.0.2.0/24"},
 				Network{Type: NetworkMasquerade, Net: "10.0.0.0/16"}),
-			`vm.network[1].net: 10.0.0.0/16 overlaps with vm.network[0].net (give each masqueraded network a subnet of its own)`,
+			`vm.network[1].net: 10.0.0.0/16 overlaps with vm.network[0].net (give each masqueraded network a different subnet)`,
 		},
 		{ports(PortForward{Guest: 22}), `vm.network[0].ports[0].host: missing (the port of the host, 1 to 65535)`},
 		{ports(PortForward{Host: 65536}), `vm.network[0].ports[0].host: can't be 65536 (1 to 65535)`},
@@ -261,7 +261,7 @@ func TestDriveFaults(t *testing.T) {
 		},
 		{nbd(NBD{}), `vm.drives[0].nbd.host: missing (the server's name or address)`},
 		{nbd(NBD{Host: "nbd://a/b"}), `vm.drives[0].nbd.host: "nbd://a/b" is neither a name nor an address ` +
-			`(such as disks.example.org; port, export and tls are keys of their own)`},
+			`(such as disks.example.org; port, export and tls are separate keys)`},
 		{nbd(NBD{Host: "a", Port: 65536}), `vm.drives[0].nbd.port: can't be 65536 (1 to 65535)`},
 		{
 			nbd(NBD{Host: "a", Export: strings.Repeat("x", 4097)}),

@@ -62,7 +62,7 @@ func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 			continue
 		}
 		if other := first[d.File]; other != "" {
-			const hint = "each disk that the guest writes to needs an image of its own"
+			const hint = "each disk that the guest writes to needs a separate image"
 			c.addFault(path, "%s is %s, too", quoteClipped(d.File), other).withHint(hint)
 		} else {
 			first[d.File] = path

@@ -42,11 +42,11 @@ func TestSourceFaults(t *testing.T) {
 		},
 		{
 			Drive{File: "a", Source: "debian/12", Format: "qcow2"},
-			`source: the image that is made of it is raw (leave format out, whatever the format of the source is)`,
+			`source: the image that is created from it is raw (leave format out, whatever the format of the source is)`,
 		},
 		{
 			Drive{Device: "/dev/x", Source: "debian/12"},
-			`source: is for a disk that is a file (give file, which is made of it)`,
+			`source: is for a disk that is a file (give file, which is created from it)`,
 		},
 		{
 			Drive{Type: DriveIDECD, Source: "debian/12"},

@@ -413,7 +413,7 @@ func badName(name string) string {
 	case len(name) > longestName:
 		return fmt.Sprintf("it has %d letters, the most is %d", len(name), longestName)
 	case slices.Contains(reserved, name):
-		return "it has a meaning of its own in YAML or Starlark"
+		return "it has a special meaning in YAML or Starlark"
 	}
 	return ""
 }

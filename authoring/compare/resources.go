@@ -120,14 +120,14 @@ func (c *comparison) compareCopies(before, after []plan.CopyOnce) {
 		func(f plan.CopyOnce) {
 			c.addChange(Change{
 				Subject: "file " + f.To, New: f.From, Meaning: HostOnly,
-				Note: "it is made when it is not there", Place: describeOrigin(f.Origin),
+				Note: "it is created if it does not exist", Place: describeOrigin(f.Origin),
 			})
 		},
 		func(a, b plan.CopyOnce) {
 			if a.Kind != b.Kind {
 				c.addChange(Change{
 					Subject: "file " + a.To, Property: "kind", Old: a.Kind, New: b.Kind, Meaning: Variables,
-					Note:  "the copy is put aside as " + a.To + "." + a.Kind + " and made anew",
+					Note:  "the copy is put aside as " + a.To + "." + a.Kind + " and created again",
 					Place: describeOrigin(b.Origin),
 				})
 			} else if a.From != b.From {

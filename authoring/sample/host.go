@@ -150,11 +150,11 @@ func (h HostFacts) Missing() (host vmtypes.Host, missed func() string) {
 		case last == "":
 			return ""
 		case h.there != nil:
-			return last + " is not there on this computer"
+			return last + " does not exist on this computer"
 		case h.Files != nil:
 			return last + " is not among the files of host.json"
 		}
-		text := last + " is not there on a Debian 12, which is assumed here; "
+		text := last + " does not exist on Debian 12, which is assumed here; "
 		if h.folder != "" {
 			return text + "vmtype check tries a configuration on this computer"
 		}

@@ -110,7 +110,7 @@ func keepOthers(dir string, files map[string]string, owners map[string][]Locked)
 		case owners[name] != nil:
 			return fmt.Errorf("%s was changed since it was vendored; nothing was written: remove or rename it", path)
 		default:
-			return fmt.Errorf("%s is there, with another content; nothing was written: remove or rename it", path)
+			return fmt.Errorf("%s exists with different content; no files were written: remove or rename it", path)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func newRepl(f Flags) *cobra.Command {
 			"the plan that it makes. A def ends with an empty line. Tab completes, the arrow keys go\n" +
 			"through the history, Ctrl-D ends. Modules are loaded from DIR, by default the current\n" +
 			"folder, or from the folder of the VM's type.\n\n" +
-			"Every line is evaluated together with all lines before it, in a process of its own, which\n" +
+			"Every line is evaluated together with all lines before it, in a separate process, which\n" +
 			"has 5 s of processor time and 300 MB of memory in all.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype repl -f vm.yaml\n" +
 			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",

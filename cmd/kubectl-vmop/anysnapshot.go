@@ -64,7 +64,7 @@ func (s anySnapshot) checkOfVM() error {
 	}
 	return hinted{
 		fmt.Errorf("the snapshot %s is a VirtualDiskSnapshot, which has no definition of a VM", s.name),
-		fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s makes a disk of it", s.name),
+		fmt.Sprintf("kubectl vmop disk create NAME --size SIZE --snapshot %s creates a disk from it", s.name),
 	}
 }
 

@@ -136,8 +136,8 @@ func (c *cluster) cloneVM(ctx context.Context, cmd *cobra.Command, o cloning) er
 	for _, note := range p.notes {
 		cmd.PrintErrln("note:", cli.Printable(note))
 	}
-	cmd.PrintErrf("note: the snapshot %s stays, and is needed until all volumes are there, which may be at the first start; "+
-		"then: kubectl vmop snapshot remove %[1]s\n", from.Name)
+	cmd.PrintErrf("note: the snapshot %s stays, and is needed until all volumes exist, which may be at the first start; "+
+		"after that: kubectl vmop snapshot remove %[1]s\n", from.Name)
 	if o.w.wait {
 		vm, err := c.awaitVM(ctx, p.vm.Name, isSettled(p.vm.Generation, v1.Running))
 		if err != nil {
@@ -283,7 +283,7 @@ func (c *cluster) checkClone(ctx context.Context, p *clonePlan) error {
 		switch _, err := c.core.PersistentVolumeClaims(c.namespace).Get(ctx, name, metav1.GetOptions{}); {
 		case err == nil:
 			return hinted{
-				fmt.Errorf("the claim %s is there already: the VM %s would have what is on it, and not what is in the snapshot",
+				fmt.Errorf("the claim %s already exists: the VM %s would use its data, and not the data of the snapshot",
 					name, p.vm.Name),
 				"choose another name, or delete the claim if its data is not needed any more",
 			}

@@ -202,7 +202,7 @@ func (p *clonePlan) replaceDisks(
 		d.Spec.DataSource = ofObject(v1.KindVMSnapshot, from.Name)
 		d.Spec.DataSource.ObjectRef.VirtualDiskName = of
 		p.disks = append(p.disks, d)
-		p.notes = append(p.notes, fmt.Sprintf("the disk %s is %s, made of the snapshot", of, d.Name))
+		p.notes = append(p.notes, fmt.Sprintf("the disk %s is %s, created from the snapshot", of, d.Name))
 	}
 	var err error
 	for _, name := range named {

@@ -80,12 +80,12 @@ func (c *cluster) exportableImage(name string) exportable {
 }
 
 func newDiskExport(f *flags) *cobra.Command {
-	return newExport(f, diskNoun(), "A disk is exported while no VM has it, and no VM gets it meanwhile; of a running VM take a snapshot,\n"+
-		"make a disk of that, and export that one.", (*cluster).exportableDisk)
+	return newExport(f, diskNoun(), "A disk can be exported while no VM uses it, and no VM can use it meanwhile. To export a disk of a running\n"+
+		"VM, take a snapshot, create a disk from it, and export that disk.", (*cluster).exportableDisk)
 }
 
 func newImageExport(f *flags) *cobra.Command {
-	return newExport(f, imageNoun(), "VMs can have the image meanwhile.", (*cluster).exportableImage)
+	return newExport(f, imageNoun(), "VMs can use the image meanwhile.", (*cluster).exportableImage)
 }
 
 func newExport(f *flags, n noun, more string, of func(*cluster, string) exportable) *cobra.Command {
@@ -94,7 +94,7 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 	cmd := &cobra.Command{
 		Use: "export NAME FILE", Short: "Copy " + map[string]string{"disk": "a disk", "image": "an image"}[n.word] +
 			" to a file of this computer",
-		Long: "export copies the data to a file that isn't there, in the format qcow2 or raw, or as raw to the standard\n" +
+		Long: "export copies the data to a new file, in the format qcow2 or raw, or as raw to the standard\n" +
 			"output (-). Holes stay holes. " + more + " A connection that breaks is made again. It needs the\n" +
 			"right to execute programs in pods (pods/exec).",
 		Example: "  kubectl vmop " + n.word + " export web-root web-root.qcow2\n" +

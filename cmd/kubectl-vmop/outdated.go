@@ -54,7 +54,7 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 	var atOnce int
 	cmd.Use = "migrate NAME | --all --outdated"
 	cmd.Flags().BoolVar(&all, "all", false, "all VMs of the namespace, with --outdated")
-	cmd.Flags().BoolVar(&only, "outdated", false, "those whose pods are not made of the present definition")
+	cmd.Flags().BoolVar(&only, "outdated", false, "VMs with pods that are not created from the current definition")
 	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`number` of VMs that are moved at a time, with --outdated")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, with --outdated")
 	one, args := cmd.RunE, cmd.Args

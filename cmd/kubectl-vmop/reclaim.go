@@ -70,7 +70,7 @@ func (c *cluster) noOther(ctx context.Context, vm *v1.VirtualMachine) error {
 		return err
 	}
 	return hinted{
-		fmt.Errorf("pod %s is there, on node %s: the guest may be running in it", name, p.Spec.NodeName),
+		fmt.Errorf("pod %s exists on node %s: the guest may be running in it", name, p.Spec.NodeName),
 		"if that node is gone for good: kubectl delete pod " + name + " --force",
 	}
 }

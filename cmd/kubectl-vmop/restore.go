@@ -108,7 +108,7 @@ func (c *cluster) snapshotToRestore(ctx context.Context, vm *v1.VirtualMachine, 
 	case from.Spec.VirtualMachineName != vm.Name:
 		return nil, hinted{
 			fmt.Errorf("the snapshot %s is of the VM %s, and not of %s", s.name, from.Spec.VirtualMachineName, vm.Name),
-			fmt.Sprintf("kubectl vmop clone --snapshot %s NEW makes another VM of it", s.name),
+			fmt.Sprintf("kubectl vmop clone --snapshot %s NEW creates another VM from it", s.name),
 		}
 	case from.Status.Phase != v1.SnapshotReady:
 		return nil, fmt.Errorf("the snapshot %s is %s: %s", s.name, from.Status.Phase, from.Status.Message)

@@ -71,7 +71,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&disk, "disk", "", "`name` of the VirtualDisk")
 	diskNoun().completeFlag(f, cmd, "disk")
 	required.addFlag(cmd, "true for a VM, false for a disk")
-	w.addFlags(cmd, "VMs or disks can be made of it")
+	w.addFlags(cmd, "VMs or disks can be created from it")
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := snapshotArguments(disk, args)
 		name := strings.Join(rest, "")
@@ -187,7 +187,7 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	doneFlag(cmd, &form)
-	cmd.Flags().BoolVar(&force, "force", false, "also while something is being made of it")
+	cmd.Flags().BoolVar(&force, "force", false, "even while something is being created from it")
 	w.addFlags(cmd, "it is gone, with its VolumeSnapshots")
 	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		s, err := c.findSnapshot(ctx, args[0])

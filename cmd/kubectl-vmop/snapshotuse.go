@@ -17,7 +17,7 @@ func (c *cluster) checkUnused(ctx context.Context, s anySnapshot) error {
 	user, err := c.snapshotUserOf(ctx, s)
 	if err != nil {
 		return hinted{
-			fmt.Errorf("find what is being made of the snapshot %s: %w", s.name, err),
+			fmt.Errorf("find what is being created from the snapshot %s: %w", s.name, err),
 			"--force removes it without that",
 		}
 	}
@@ -38,7 +38,7 @@ func (c *cluster) snapshotUserOf(ctx context.Context, s anySnapshot) (string, er
 	}
 	for _, d := range disks.Items {
 		if s.feedsDisk(d.Spec.DataSource, d.Status.Phase) {
-			return fmt.Sprintf("the disk %s is being made of it (%s)", d.Name, d.Status.Phase), nil
+			return fmt.Sprintf("the disk %s is being created from it (%s)", d.Name, d.Status.Phase), nil
 		}
 	}
 	images, err := c.images.List(ctx, metav1.ListOptions{})
@@ -47,7 +47,7 @@ func (c *cluster) snapshotUserOf(ctx context.Context, s anySnapshot) (string, er
 	}
 	for _, i := range images.Items {
 		if s.feedsDisk(&i.Spec.DataSource, i.Status.Phase) {
-			return fmt.Sprintf("the image %s is being made of it (%s)", i.Name, i.Status.Phase), nil
+			return fmt.Sprintf("the image %s is being created from it (%s)", i.Name, i.Status.Phase), nil
 		}
 	}
 	if s.ofDisk() {
@@ -63,7 +63,7 @@ func (c *cluster) snapshotUserOf(ctx context.Context, s anySnapshot) (string, er
 		}
 		claim, err := c.unfilledClaim(ctx, &vms.Items[i])
 		if err != nil || claim != "" {
-			return fmt.Sprintf("the VM %s is being made of it (the claim %s has no volume yet)",
+			return fmt.Sprintf("the VM %s is being created from it (the claim %s has no volume yet)",
 				vms.Items[i].Name, claim), err
 		}
 	}

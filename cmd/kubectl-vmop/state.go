@@ -130,11 +130,11 @@ func newEvict(f *flags) *cobra.Command {
 func newMigrate(f *flags) *cobra.Command {
 	cmd := f.newOperation("migrate", v1.OperationMigrate, "", "moved", "the guest is running in another pod")
 	cmd.Short = "Move a running guest to another node"
-	cmd.Long = "migrate moves the guest to another node while it is running; whatever goes wrong, it stays. With\n" +
+	cmd.Long = "migrate moves the guest to another node while it is running. If anything fails, it stays. With\n" +
 		"--copy-disks, VirtualDisks that only one node at a time can have are copied to new volumes there. With a\n" +
-		"--node-selector that its own node has, it may move to another pod there, which is made anew by the\n" +
-		"present definition. With --all --outdated all VMs of the namespace do so for which that is all that\n" +
-		"awaits a restart, such as another image of the runner; of the others it says what they need."
+		"--node-selector that its own node has, it may move to another pod there, created from the\n" +
+		"current definition. With --all --outdated, all VMs of the namespace are moved that only need a new\n" +
+		"pod, for example for a new runner image; for the other VMs it shows what they need."
 	cmd.Example = "  kubectl vmop migrate web --wait\n  kubectl vmop migrate web --copy-disks --wait\n" +
 		"  kubectl vmop migrate --all --outdated --dry-run"
 	f.bringUpToDate(cmd)

@@ -202,7 +202,7 @@ func newFetch() *cobra.Command {
 		},
 	}
 	p := cmd.Flags()
-	p.Int64Var(&r.From, "from", 0, "`bytes` of the disk that are there already")
+	p.Int64Var(&r.From, "from", 0, "`bytes` of the disk that already exist")
 	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
 	return cmd
 }

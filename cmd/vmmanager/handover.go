@@ -251,7 +251,7 @@ func (in *namespaceClient) endPod(ctx context.Context, name string, patience tim
 		return apierrors.IsNotFound(err) || err == nil && now.UID != uid, client.IgnoreNotFound(err)
 	})
 	if err != nil {
-		return fmt.Errorf("the pod %s is being deleted, and is still there: %w", name, err)
+		return fmt.Errorf("the pod %s is being deleted, but still exists: %w", name, err)
 	}
 	return nil
 }

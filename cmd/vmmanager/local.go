@@ -49,8 +49,8 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 			"~/.config/vmrunner and /etc/opt/vmrunner, and those that run by other files. On a\n" +
 			"terminal it prints a link that works once, for this computer only; the command\n" +
 			"link prints others. When it ends, the VMs stay as they are.\n\n" +
-			"The pages have an address of their own, such as 127.83.12.9, since browsers send\n" +
-			"cookies to all ports of an address: those of guests that are forwarded, too.",
+			"The pages have a separate address, such as 127.83.12.9, because browsers send\n" +
+			"cookies to all ports of an address, including forwarded ports of guests.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.runLocal(cmd) },

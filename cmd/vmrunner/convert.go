@@ -17,7 +17,7 @@ import (
 )
 
 const convertText = "Read another program's definition of a VM, and print a configuration. On standard\n" +
-	"error it reports of each part of the definition what becomes of it:\n\n" +
+	"error it reports the result for each part of the definition:\n\n" +
 	"  kept     it is carried over\n" +
 	"  changes  it is different here, or left to the VM type\n" +
 	"  dropped  it has no effect here\n" +
@@ -58,7 +58,7 @@ func newConvert() *cobra.Command {
 	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
 		"names; may be repeated")
 	p.StringArrayVar(&c.without, "without", nil,
-		"leave out the part of this `path`, as the report has it; may be\nrepeated")
+		"leave out the part with this `path`, as shown in the report; may\nbe repeated")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only what changes or blocks")
 	cli.CompleteFlag(cmd, "from", inputFormats()...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")

@@ -167,8 +167,8 @@ func newDiskImport(f *flags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of what is transferred, sha256:…")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace the disk if it is there, and all that is on it")
+	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the transferred data, sha256:…")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the disk if it exists, and all its data")
 	return cmd
 }
 

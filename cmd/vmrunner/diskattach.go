@@ -35,8 +35,8 @@ func newDiskAttach(f *flags) *cobra.Command {
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeNameAndFile,
 	}
 	p := cmd.Flags()
-	p.StringVar(&size, "size", "", "`size` of the disk, which is made if it isn't there, such as 20GiB")
-	p.StringVar(&source, "source", "", "`image` of which the disk is made: debian/12, a URL or a path")
+	p.StringVar(&size, "size", "", "`size` of the disk, which is created if it doesn't exist, such as 20GiB")
+	p.StringVar(&source, "source", "", "`image` from which the disk is created: debian/12, a URL or a path")
 	p.StringVar(&checksum, "checksum", "", "`checksum` of that image as it is transferred, sha256:…")
 	p.StringVar(&d.Format, "format", "", "`format` of FILE: raw or qcow2 (default by its name: .qcow2 is qcow2)")
 	p.BoolVar(&asRaw, "as-raw", false, "use FILE as a raw disk though it contains an image of another format")

@@ -88,7 +88,7 @@ func TestFault06NoProgramForQEMU(t *testing.T) {
 		},
 		{
 			"without its interpreter", "options: {qemu: PATH/script}",
-			"start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or " +
+			"start qemu: PATH/script exists, but the interpreter or loader that it names does not: no such file or " +
 				"directory\n",
 		},
 	}

@@ -133,8 +133,8 @@ func newImagePull() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of what is transferred, sha256:…; one that a configuration\nhas, too, "+
-		"as sourceChecksum: it has an image of its own")
+	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the transferred data, sha256:…; give it if a\nconfiguration "+
+		"has it as sourceChecksum: the cache keeps such an image separately")
 	return cmd
 }
 

@@ -91,7 +91,7 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	require.NoError(t, syscall.Kill(id.PID, syscall.SIGTERM))
 	wait.Until(t, func() bool { return !id.Runs() })
 	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
-	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest ` +
+	p.await(`QEMU has ended normally while no runner was running; the VM is not started again.*outcome="guest ` +
 		`shutdown"`)
 	require.Zero(t, p.exit())
 	invariants.NothingLeft(t, dir)

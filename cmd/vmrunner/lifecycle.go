@@ -222,7 +222,7 @@ func newDelete(f *flags) *cobra.Command {
 		}
 		left, err := all.Delete(cmd.Context(), args[0], opts)
 		if errors.Is(err, inventory.ErrRunning) {
-			err = fmt.Errorf("%w; stop it by: vmrunner stop %s --wait, or use --force", err, args[0])
+			err = fmt.Errorf("%w; stop it with: vmrunner stop %s --wait, or use --force", err, args[0])
 		}
 		for _, path := range left {
 			cmd.PrintErrln("left:", cli.Printable(path))

@@ -59,7 +59,7 @@ func newReceive(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&r.Address, "listen", "127.0.0.1:0",
 		"listen at this `address`, HOST:PORT, where the other runner\nreaches it; port 0 is any that is free")
 	cmd.Flags().StringVar(&r.Invitation, "invitation", "", "write the invitation to this `file`")
-	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy the disks that are not there")
+	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy missing disks")
 	cmd.Flags().BoolVar(&r.TrustSource, "trust-source", false,
 		"accept another version of the VM type than the one here")
 	cli.CompleteFile(cmd, "invitation")

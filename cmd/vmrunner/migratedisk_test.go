@@ -92,7 +92,7 @@ func TestADiskThatIsNotThereIsNotCopiedUnasked(t *testing.T) {
 	j.expects()
 	out, err := j.migrate()
 	require.Error(t, err)
-	require.Contains(t, out, "no such file or directory; receive --copy-disks has the disks copied that are not there")
+	require.Contains(t, out, "no such file or directory; receive --copy-disks copies missing disks")
 	require.Equal(t, 1, j.receiving.exit())
 	require.Empty(t, disksOf(t, j.toDir))
 	hasAllRecords(t, j.fromDir, "raw", j.sending)

@@ -184,7 +184,7 @@ func TestPasstThatCannotRun(t *testing.T) {
 		},
 		{
 			"no user namespaces", "[]", "echo 0 >/proc/sys/user/max_user_namespaces",
-			"vm.network[].type: passt confines itself by namespaces of its own, which this host or container forbids",
+			"vm.network[].type: passt confines itself with user namespaces, which this host or container forbids",
 		},
 		{
 			"no route", "[]", "ip route flush default",

@@ -43,8 +43,8 @@ func becomeVMType() error {
 	path := filepath.Join(filepath.Dir(self), "vmtype")
 	err = syscall.Exec(path, os.Args, os.Environ())
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no program at %s: the verbs for VM types are a program of their own; "+
-			"install it beside vmrunner", path)
+		return fmt.Errorf("no program at %s: the verbs for VM types are a separate program; "+
+			"install it next to vmrunner", path)
 	}
 	return fmt.Errorf("start %s: %w", path, err)
 }

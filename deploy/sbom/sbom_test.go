@@ -60,7 +60,7 @@ func listed(t *testing.T, file string) (list cdx.BOM, components []string) {
 	require.NoError(t, cdx.NewBOMDecoder(written, cdx.BOMFileFormatJSON).Decode(&list))
 	refs := map[string]bool{list.Metadata.Component.BOMRef: true}
 	for _, c := range *list.Components {
-		require.False(t, refs[c.BOMRef], "%s is there twice", c.BOMRef)
+		require.False(t, refs[c.BOMRef], "%s exists twice", c.BOMRef)
 		refs[c.BOMRef] = true
 		components = append(components, c.Name+" "+c.Version)
 	}

@@ -42,7 +42,7 @@ func (s Spec) explainExec(err error) error {
 	case statErr != nil:
 		return statErr
 	case errno == syscall.ENOENT:
-		return fmt.Errorf("%s is there, but the interpreter or loader that it names is not: %w", s.Path, errno)
+		return fmt.Errorf("%s exists, but the interpreter or loader that it names does not: %w", s.Path, errno)
 	case errno == syscall.EACCES && info.IsDir():
 		return fmt.Errorf("%s is a directory: %w", s.Path, errno)
 	case errno == syscall.EACCES && info.Mode()&0o111 == 0:

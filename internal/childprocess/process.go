@@ -268,6 +268,6 @@ func (p *Process) Terminate(ctx context.Context, grace time.Duration) error {
 	case <-p.done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("end %s: process %d is still there %s after SIGKILL", p.name, p.Pid(), killTime)
+		return fmt.Errorf("end %s: process %d still exists %s after SIGKILL", p.name, p.Pid(), killTime)
 	}
 }

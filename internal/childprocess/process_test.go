@@ -354,7 +354,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		"start vm: " + dir + " is a directory: permission denied":       {Path: dir},
 		"start vm: " + plain + " is not executable (mode -rw-------): ": {Path: plain},
 		"start vm: " + foreign + " is not a program for this machine: ": {Path: foreign},
-		"start vm: " + script + " is there, but the interpreter or ":    {Path: script},
+		"start vm: " + script + " exists, but the interpreter or ":      {Path: script},
 		"start vm: working directory: stat /no/such: no such file or ":  {Path: "/bin/sh", Dir: "/no/such"},
 		`start vm: argument "a\x00b" contains a NUL byte: invalid`:      {Path: "/bin/sh", Args: []string{"a\x00b"}},
 		"start vm: fork/exec /bin/true: argument list too long": {

@@ -48,7 +48,7 @@ func (r *Rules) withoutRoot(alone error, held *Held) {
 	} else if err := denyAttributes(); err != nil {
 		reaches += fmt.Sprintf(", change the mode, owner and dates of that user's files, and watch folders (%v)", err)
 	}
-	held.noteLack("no root folder of its own (%v): %s%s", alone, reaches, adviceFor(kernelFiles))
+	held.noteLack("no separate root folder (%v): %s%s", alone, reaches, adviceFor(kernelFiles))
 }
 
 // A Deny makes the kernel send questions to a file: one for each connection of the processes that the calling thread

@@ -101,7 +101,7 @@ func Unstarted(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		w := c.State.Waiting
 		if w != nil && (strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable") {
-			return ReasonImagePull, "the image of the pod " + pod.Name + " can't be had: " +
+			return ReasonImagePull, "the image of the pod " + pod.Name + " cannot be pulled: " +
 				clipLine(w.Reason+": "+w.Message) +
 				"; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
 		}

@@ -243,7 +243,7 @@ func (s MachineSituation) whyInconsistent() string {
 	}
 	text := "crash-consistent, as after a power cut"
 	if len(s.snapshotVolumes()) > 2 { // the runner's data, and more than one disk
-		text += ", and each disk at a moment of its own"
+		text += ", and each disk at a different time"
 	}
 	if s.Outcome == nil {
 		return text

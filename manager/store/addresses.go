@@ -228,7 +228,7 @@ func (s *Addresses) noteListed(what string, listed <-chan struct{}) error {
 	if err := s.failure[what]; err != nil {
 		return fmt.Errorf("list %s: %w", what, err)
 	}
-	return fmt.Errorf("the list of %s is not there yet", what)
+	return fmt.Errorf("the list of %s has not been read yet", what)
 }
 
 // Await waits until all objects have been listed, or ctx is done.

@@ -180,7 +180,7 @@ func (s *Attachments) Listed() error {
 
 func (s *Attachments) listsNeeded() lists { return lists{s.attachments.listed, s.pods.listed} }
 
-var errAttachmentsNotListed = errors.New("the list of VirtualMachineBlockDeviceAttachments is not there yet")
+var errAttachmentsNotListed = errors.New("the list of VirtualMachineBlockDeviceAttachments has not been read yet")
 
 // Await waits until all objects have been listed, or ctx is done.
 func (s *Attachments) Await(ctx context.Context) { s.listsNeeded().awaitLists(ctx) }

@@ -377,7 +377,7 @@ func (s *Disks) Listed() error {
 	return nil
 }
 
-var errNotListed = errors.New("their list is not there yet")
+var errNotListed = errors.New("their list has not been read yet")
 
 // Await waits until all objects have been listed, or ctx is done.
 func (s *Disks) Await(ctx context.Context) { s.allLists().awaitLists(ctx) }

@@ -137,7 +137,7 @@ func (s search) findRemains(ctx context.Context) (*Remains, error) {
 		if f.findQEMU() == (childprocess.ID{}) {
 			return nil, nil // the remains have outlived QEMU
 		}
-		f.err = fmt.Errorf("its record %s names process %d, which is not there", path, r.QEMU.PID)
+		f.err = fmt.Errorf("its record %s names process %d, which does not exist", path, r.QEMU.PID)
 	}
 	return f.rebuildRecord(ctx)
 }

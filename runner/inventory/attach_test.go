@@ -133,7 +133,7 @@ func TestADiskThatCantBeAttachedIsNotConfigured(t *testing.T) {
 	// When the time is over, it is as if nothing had been done, but for a file.
 	want := h.configured()
 	_, err = h.AttachDisk(t.Context(), request(time.Nanosecond), vmspec.Drive{Size: vmspec.MiB})
-	require.ErrorContains(t, err, "the guest has not got it within 1ns: the runner has not begun; the configuration is as it was")
+	require.ErrorContains(t, err, "the guest has not received it within 1ns: the runner has not begun; the configuration is as it was")
 	require.Equal(t, want, h.configured())
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
@@ -148,8 +148,8 @@ func TestADiskThatTheGuestKeeps(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 { // the second waits for what the first has begun
 		_, err = h.DetachDisk(t.Context(), request(2*time.Second), "data")
-		require.ErrorContains(t, err, "detach the disk data of web: it is still there after 2s: waiting for the guest to "+
-			"release the disk. It goes as soon as that is over, or when the VM stops")
+		require.ErrorContains(t, err, "detach the disk data of web: it is still attached after 2s: waiting for the guest to "+
+			"release the disk. It is detached when that is over, or when the VM stops")
 	}
 	require.Equal(t, before, h.configured())
 	require.Equal(t, status.DriveDetaching, driveOf(h.find("web").Status, "data").State)
@@ -206,7 +206,7 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	made("after.img")
 	require.Equal(t, status.DriveAttached, driveOf(h.find("web").Status, "after").State)
 	_, err := h.attach(vmspec.Drive{File: filepath.Join(h.dir, "image.raw"), Source: image})
-	require.ErrorContains(t, err, "is there already")
+	require.ErrorContains(t, err, "already exists")
 
 	// One that was configured by hand is attached when it has been made.
 	missing := filepath.Join(h.dir, "byhand.img")
@@ -216,7 +216,7 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	_, err = h.Edit(t.Context(), "web", []byte(now), changed)
 	require.NoError(t, err)
 	_, err = h.attach(vmspec.Drive{File: missing})
-	require.ErrorContains(t, err, missing+" has not been made of "+image+" yet")
+	require.ErrorContains(t, err, missing+" has not been created from "+image+" yet")
 	_, err = h.MakeDisks(t.Context(), "web", nil, func(images.Progress) {})
 	require.NoError(t, err)
 	wait.Until(t, func() bool {

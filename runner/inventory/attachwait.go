@@ -38,11 +38,11 @@ func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		return err
 	case startedWith(running, c.Disk.Name):
 		if !c.Unchanged {
-			c.Later = "the VM was started with another disk of this serial number; the disk is there after a restart of the VM"
+			c.Later = "the VM was started with another disk with this serial number; the disk is available after a restart of the VM"
 		}
 		return nil
 	case countPlaces(running) == 0:
-		c.Later = "the VM type has no places for disks that are attached while the guest runs; the disk is there after a " +
+		c.Later = "the VM type has no places for disks that are attached while the guest runs; the disk is available after a " +
 			"restart of the VM"
 		return nil
 	}
@@ -66,7 +66,7 @@ func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		return d.State == status.DriveAttached, nil
 	})
 	if errors.Is(err, errLate) {
-		err = fmt.Errorf("the guest has not got it within %s: %s", r.Limit, last)
+		err = fmt.Errorf("the guest has not received it within %s: %s", r.Limit, last)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -97,7 +97,7 @@ func (vm *VM) awaitDetached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		return false, nil
 	})
 	if errors.Is(err, errLate) {
-		err = fmt.Errorf("it is still there after %s: %s. It goes as soon as that is over, or when the VM stops: is it in "+
+		err = fmt.Errorf("it is still attached after %s: %s. It is detached when that is over, or when the VM stops: is it in "+
 			"use in the guest? To keep it, attach it again", r.Limit, last)
 	}
 	if err != nil {

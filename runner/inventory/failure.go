@@ -88,8 +88,8 @@ func (inv *Inventory) sharesDisk(vm *VM) error {
 				if errors.Join(err, e) != nil || !os.SameFile(a, b) {
 					continue
 				}
-				cause := fmt.Sprintf("vm.drives[%d].file: the VM %s is running with the disk %s: stop it by \"vmrunner stop %s --wait\", "+
-					"or give each VM a disk of its own", i, m.Name, d.File, m.Name)
+				cause := fmt.Sprintf("vm.drives[%d].file: the VM %s is running with the disk %s: stop it with \"vmrunner stop %s --wait\", "+
+					"or give each VM a separate disk", i, m.Name, d.File, m.Name)
 				vm.noteFailed(cause)
 				return &StartError{Name: vm.Name, Cause: cause}
 			}

@@ -211,7 +211,7 @@ func TestTwoVMsWithOneDisk(t *testing.T) {
 	require.NoError(t, h.Start(ctx, "a"))
 	err := h.Start(ctx, "b")
 	require.EqualError(t, err, "cannot start b: vm.drives[0].file: the VM a is running with the disk "+disk+
-		": stop it by \"vmrunner stop a --wait\", or give each VM a disk of its own")
+		": stop it with \"vmrunner stop a --wait\", or give each VM a separate disk")
 	require.Equal(t, StateFailed, h.find("b").State)
 	require.Contains(t, err.Error(), h.find("b").Problem)
 	h.stopped("a")

@@ -22,7 +22,7 @@ func adviceInOrder() []advice {
 	return append(adviceOnPorts(), []advice{
 		{
 			find(`Is another process using the image \[([^\]]+)\]`),
-			"another process uses the disk $1, and so may another VM: stop it, or give each VM a disk of its own",
+			"another process uses the disk $1, and so may another VM: stop it, or give each VM a separate disk",
 		},
 		{
 			find(`cannot set up guest memory '[^']*': Cannot allocate memory`),
@@ -52,7 +52,7 @@ func adviceInOrder() []advice {
 		},
 		{
 			find(`create user namespace: |to sandbox process|to detach isolating namespaces`),
-			"vm.network[].type: passt confines itself by namespaces of its own, which this host or container forbids to this " +
+			"vm.network[].type: passt confines itself with user namespaces, which this host or container forbids to this " +
 				"user: use a network of the type user or masquerade",
 		},
 		{

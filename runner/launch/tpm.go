@@ -61,7 +61,7 @@ func takeTPM(vm *prepare.VM, log *slog.Logger) error {
 		if err := copyFile(before, state); err != nil {
 			return err
 		}
-		log.Info("the state of the TPM was moved to a folder of its own", "from", before, "to", state)
+		log.Info("the state of the TPM was moved to a separate folder", "from", before, "to", state)
 	}
 	return leadTo(before)
 }

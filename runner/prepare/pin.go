@@ -67,7 +67,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 	case lost && len(machines) == 0:
 		return nil, nil, nil
 	case lost:
-		return nil, nil, fmt.Errorf("%s is gone, the VM type that this VM was first started with, though %s is there; another type "+
+		return nil, nil, fmt.Errorf("%s, the VM type that this VM was first started with, is gone, but %s exists; another type "+
 			"could change the guest's hardware: put a backup in its place, or set updateVmType: true to take the type from the "+
 			"library", filepath.Join(dataDir, pinnedType), PinnedMachines)
 	}

@@ -132,8 +132,8 @@ func TestALostPinIsTold(t *testing.T) {
 	types := changedTypes(t, t.TempDir())
 	folder.Fill(t, dir, folder.Files{PinnedMachines: "q35 pc-q35-7.2\n"})
 	_, err := loadsPin(t, types, dir, "mine", false)
-	require.ErrorContains(t, err, filepath.Join(dir, pinnedType)+" is gone, the VM type that this VM "+
-		"was first started with, though machines.txt is there")
+	require.ErrorContains(t, err, filepath.Join(dir, pinnedType)+", the VM type that this VM "+
+		"was first started with, is gone, but machines.txt exists")
 	require.ErrorContains(t, err, "updateVmType: true")
 	_, err = loadsPin(t, types, dir, "mine", true)
 	require.NoError(t, err, "that helps")

@@ -120,7 +120,7 @@ func pluggedCD(w reconcile.Drive) reconcile.Drive {
 	w.ReadOnly, w.Format = true, "raw"
 	switch {
 	case strings.Contains(w.File, "://"):
-		w.Denied = "a CD drive that is attached while the guest runs has no medium of a server; it is there after a restart of the VM"
+		w.Denied = "a CD drive that is attached while the guest runs cannot have a medium from a server; it is available after a restart of the VM"
 	case strings.HasPrefix(w.File, "/dev/") && !strings.HasPrefix(w.File, "/dev/shm/"):
 		w.File, w.Device = "", w.File
 	}

@@ -55,7 +55,7 @@ func targetLost(t *testing.T, l *lab) {
 	const reclaim = "kubectl vmop reclaim loses-target --runs-nowhere-else"
 	out, err := u.command(reclaim).CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "pod "+other+" is there, on node "+lost+": the guest may be running in it")
+	require.Contains(t, string(out), "pod "+other+" exists on node "+lost+": the guest may be running in it")
 	u.until("kubectl get node "+lost, "NotReady")
 	require.Len(t, v.qemus(v.name), 1, "the guest waits")
 	l.kubectl(t, "delete", "pod", other, "--force", "--grace-period=0")

@@ -67,7 +67,7 @@ func (i *incus) readMachine() {
 		i.config.VMType = "arm64"
 		i.keepPart(n, "the VM type arm64")
 	default:
-		i.addFinding(Blocks, n, "no stock type is for "+n.text, "a VM type of your own: docs/vm-types/tutorial.md")
+		i.addFinding(Blocks, n, "no stock type is for "+n.text, "your own VM type: docs/vm-types/tutorial.md")
 	}
 	if n := i.givenPart(i.root, "type"); n.textValue() == "container" {
 		i.addFinding(Blocks, n, "this is a container, not a virtual machine", "")
@@ -249,7 +249,7 @@ func (i *incus) readOthers() {
 			i.blockPart(n, "keys are users' of cloud-init", "cloud-init.user-data: users, ssh_authorized_keys")
 		case prefix == "raw":
 			i.blockPart(n, "QEMU's arguments are the matter of a VM type",
-				"write each as option(…) in a type of your own: docs/vm-types/add-device.md")
+				"write each as option(…) in your own type: docs/vm-types/add-device.md")
 		}
 	}
 	for _, name := range []string{

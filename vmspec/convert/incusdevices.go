@@ -101,7 +101,7 @@ func (i *incus) readNIC(n *node) {
 		i.blockPart(n, "a tap has no VLAN", "a bridge for that VLAN")
 		return
 	case network != nil && i.options.Bridges[name] == "":
-		i.changePart(network, "vm.network[].bridge: "+name+", as a network of Incus that is a bridge is called; it must be there "+
+		i.changePart(network, "vm.network[].bridge: "+name+", the name of an Incus network that is a bridge; it must exist "+
 			"when the VM starts", "incus network show "+name+"; --bridge '"+name+"=BRIDGE' says another")
 	}
 	net.MAC = n.firstChild("hwaddr").textValue()

@@ -78,7 +78,7 @@ func (d *domain) chooseType(root, devices *node) {
 	case arch.text == "aarch64":
 		d.config.VMType = "arm64"
 	default:
-		d.blockPart(arch, "no stock type is for "+arch.text, "a VM type of your own: docs/vm-types/tutorial.md")
+		d.blockPart(arch, "no stock type is for "+arch.text, "your own VM type: docs/vm-types/tutorial.md")
 	}
 	name := machine.textValue()
 	d.pc = d.x86 && (name == "pc" || strings.HasPrefix(name, "pc-i440fx") ||
@@ -247,14 +247,14 @@ func (d *domain) readOthers(root *node) {
 		case "sysinfo":
 			child.seeAll()
 			d.changePart(child, "SMBIOS has the uuid, and none of these strings",
-				"option(\"-smbios\", …) in a VM type of your own: docs/vm-types/add-device.md")
+				"option(\"-smbios\", …) in your own VM type: docs/vm-types/add-device.md")
 		case "launchSecurity", "keywrap":
 			d.blockPart(child, "the guest's memory can't be encrypted", "")
 		case "bootloader", "bootloader_args", "idmap":
 			d.blockPart(child, "this is for containers and Xen", "")
 		case "commandline", "qemu:commandline":
 			d.blockPart(child, "QEMU's arguments are the matter of a VM type",
-				"write each as option(…) in a type of your own: docs/vm-types/add-device.md")
+				"write each as option(…) in your own type: docs/vm-types/add-device.md")
 		case "qemu:capabilities", "qemu:deprecation":
 			d.dropPart(child, "libvirt's matter")
 		}

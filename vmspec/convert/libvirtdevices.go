@@ -137,7 +137,7 @@ func (d *domain) reportPassword(n *node) {
 		d.changePart(a, "the password's expiry is not in the configuration", "write it to the file password-expiry")
 	}
 	if a := n.attributeNode("connected"); a != nil {
-		d.changePart(a, "a further viewer of a password takes the place of the first, or not, as QEMU has it", "")
+		d.changePart(a, "whether another viewer with the password replaces the first is QEMU's default", "")
 	}
 }
 
@@ -175,7 +175,7 @@ func (d *domain) spiceParts(n *node) {
 		case "clipboard", "filetransfer":
 			if child.seeAll(); child.attributeValue("copypaste") == "no" || child.attributeValue("enable") == "no" {
 				d.changePart(child, child.name+" was off, and is on",
-					"a VM type of your own with disable-copy-paste=on, "+
+					"your own VM type with disable-copy-paste=on, "+
 						"disable-agent-file-xfer=on: docs/vm-types/restrict.md")
 			}
 		case "gl":
@@ -322,7 +322,7 @@ func (d *domain) readPort(n *node) {
 		d.keepPart(n, "always there")
 	case n.name == "channel" && kind == "spiceport":
 		n.seeAll()
-		d.changePart(n, "SPICE's shared folder isn't there", "")
+		d.changePart(n, "SPICE's shared folder is missing", "")
 	case isSerial && number == 0 && kind == "file":
 		d.vmSection().SerialConsole = &vmspec.SerialConsole{Log: n.firstChild("source").attributeValue("path")}
 		d.keepPart(n, "vm.serialConsole.log")

@@ -15,7 +15,7 @@ func (d *domain) readDisk(n *node) {
 	kind := n.attributeNode("type")
 	switch {
 	case device != "" && device != "disk" && device != "cdrom":
-		d.blockPart(n, "a "+device+" is a VM type's matter", "a type of your own: docs/vm-types/add-device.md")
+		d.blockPart(n, "a "+device+" is a VM type's matter", "your own type: docs/vm-types/add-device.md")
 		return
 	case n.firstChild("encryption") != nil, n.firstChild("source").firstChild("encryption") != nil:
 		d.blockPart(n, "an encrypted image can't be opened", "qemu-img convert makes a copy that isn't encrypted")
@@ -46,7 +46,7 @@ func (d *domain) readDisk(n *node) {
 func (d *domain) readSource(n *node, kind string, drive *vmspec.Drive) bool {
 	source := n.firstChild("source")
 	source.attributeValue("index")
-	d.dropPart(source.attributeNode("startupPolicy"), "the image must be there at the start")
+	d.dropPart(source.attributeNode("startupPolicy"), "the image must exist at the start")
 	for _, name := range []string{"seclabel", "slices", "reservations", "privateData"} {
 		if sub := source.firstChild(name); name == "seclabel" {
 			d.dropPart(sub, "the service's matter")
@@ -112,7 +112,7 @@ func (d *domain) networkDisk(n, source *node, drive *vmspec.Drive) bool {
 		return true
 	}
 	d.blockPart(n, "a disk of a server, by "+protocol+", is a VM type's matter",
-		"a type of your own with the -blockdev for it (docs/vm-types/add-device.md), or <disk type='block'> of a device that "+
+		"your own type with the -blockdev for it (docs/vm-types/add-device.md), or <disk type='block'> of a device that "+
 			"the host has mapped")
 	return false
 }
@@ -169,7 +169,7 @@ func (d *domain) readBus(n *node, drive *vmspec.Drive) {
 	target := n.firstChild("target")
 	d.dropPart(target.attributeNode("dev"), "disks are named in the order of vm.drives")
 	for _, name := range []string{"tray", "removable", "rotation_rate"} {
-		d.dropPart(target.attributeNode(name), "as QEMU has it")
+		d.dropPart(target.attributeNode(name), "QEMU's default")
 	}
 	bus := target.attributeNode("bus")
 	isCD := drive.Type == vmspec.DriveIDECD
@@ -255,7 +255,7 @@ func (d *domain) readTuning(n *node) {
 			d.changePart(child, "the disk's speed has no limit", "the example type throttled: examples/vmtypes")
 		case "wwn", "vendor", "product", "geometry":
 			child.seeAll()
-			d.changePart(child, "as QEMU has it", "")
+			d.changePart(child, "QEMU's default", "")
 		case "readonly":
 			d.keepPart(child, "the drive's readOnly, or the nature of a CD")
 		case "shareable", "transient":

@@ -69,7 +69,7 @@ func (d *domain) namedNetwork(n, source *node, net *vmspec.Network) bool {
 	case bridge != "":
 		net.Bridge = bridge
 		d.changePart(source, "vm.network[].bridge: "+bridge+
-			", which must be there when the VM starts: libvirt makes it", "")
+			", which must exist when the VM starts: libvirt creates it", "")
 	case name == "default":
 		net.Type = vmspec.NetworkMasquerade
 		d.changePart(source, "vm.network[].type: masquerade, in place of libvirt's NAT: the guest gets another address, and "+

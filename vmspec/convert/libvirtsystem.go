@@ -205,7 +205,7 @@ func (d *domain) cpuFeatures(n *node) (text string) {
 			text += "," + name + "=off"
 			d.keepPart(f, "vm.cpuModel")
 		default:
-			d.changePart(f, name+" is as the model has it", "")
+			d.changePart(f, name+" is as in the model", "")
 		}
 	}
 	return text
@@ -258,7 +258,7 @@ func (d *domain) readFeatures(n *node) {
 	for _, name := range []string{"kvm", "xen", "pvspinlock", "tcg"} {
 		if f := n.firstChild(name); f != nil {
 			f.seeAll()
-			d.changePart(f, "as the VM type has it", "properties of the CPU, such as kvm=off, in vm.cpuModel")
+			d.changePart(f, "as in the VM type", "properties of the CPU, such as kvm=off, in vm.cpuModel")
 		}
 	}
 	if f := n.firstChild("hyperv"); f != nil {

@@ -48,7 +48,7 @@ func (l *lima) readMachine() {
 	case "vz", "krunkit":
 		l.changePart(n, "QEMU, in place of "+n.text, "")
 	default:
-		l.addFinding(Blocks, n, "an instance by "+n.text+" is no virtual machine of its own", "")
+		l.addFinding(Blocks, n, "an instance by "+n.text+" is not a separate virtual machine", "")
 	}
 	if n := l.givenPart(l.root, "os"); n.textValue() != "Linux" {
 		l.blockPart(n, "must be Linux, not "+n.textValue(), "")
@@ -68,7 +68,7 @@ func (l *lima) readMachine() {
 		l.keepPart(arch, "the VM type arm64")
 	default:
 		l.addFinding(Blocks, arch, "no stock type is for "+arch.text,
-			"a VM type of your own: docs/vm-types/tutorial.md")
+			"your own VM type: docs/vm-types/tutorial.md")
 	}
 	firmware := l.givenPart(l.root, "firmware")
 	if n := l.givenPart(firmware, "legacyBIOS"); n.textValue() == "true" && l.arch == "x86_64" {
@@ -108,7 +108,7 @@ func (l *lima) readSizes() {
 	l.vmSection().MaximumCPUs, l.vmSection().MaximumRAM = 4, 4<<30
 	if n := l.givenPart(l.root, "cpus"); n == nil {
 		l.addFinding(Changes, &node{path: "cpus", line: 1},
-			"Lima takes at most 4, as the computer has them: here it is 4",
+			"Lima uses at most 4, depending on the computer; here it is 4",
 			"vm.maximumCpus")
 	} else if count, err := strconv.Atoi(n.textValue()); err != nil || count < 1 {
 		l.blockPart(n, "must be a number of at least 1", "")
@@ -118,7 +118,7 @@ func (l *lima) readSizes() {
 	}
 	if n := l.givenPart(l.root, "memory"); n == nil {
 		l.addFinding(Changes, &node{path: "memory", line: 1},
-			"Lima takes at most 4 GiB, as the computer has it: here it is 4 GiB",
+			"Lima uses at most 4 GiB, depending on the computer; here it is 4 GiB",
 			"vm.maximumRam")
 	} else {
 		l.vmSection().MaximumRAM = l.binarySize(n, 0, "vm.maximumRam")

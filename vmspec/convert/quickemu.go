@@ -59,7 +59,7 @@ func (q *quickemu) guestOS() {
 	case "freedos", "kolibrios", "reactos":
 		q.config.VMType = "pc"
 	case "macos":
-		q.addFinding(Blocks, n, "no stock type is for macOS", "a VM type of your own: docs/vm-types/tutorial.md")
+		q.addFinding(Blocks, n, "no stock type is for macOS", "your own VM type: docs/vm-types/tutorial.md")
 		return
 	}
 	q.keepPart(n, "the VM type "+cmp.Or(q.config.VMType, "standard"))
@@ -151,7 +151,7 @@ func (q *quickemu) readDisks() {
 	case drive.Format == "raw" && size != nil:
 		drive.Format, drive.Size = "", q.binarySize(size, mebiBits, "vm.drives[0].size")
 	case drive.Format == "qcow2":
-		q.dropPart(size, "the image must be there: qemu-img create -f qcow2 makes one")
+		q.dropPart(size, "the image must exist: create one with qemu-img create -f qcow2")
 	case drive.Format != "raw":
 		q.blockPart(format, "must be raw or qcow2", "qemu-img convert -O qcow2 makes such an image")
 	}
@@ -167,7 +167,7 @@ func (q *quickemu) readDisks() {
 			Type: vmspec.DriveIDECD, File: cd.textValue(), Bootindex: number(at + 1),
 		})
 		if to := fmt.Sprintf("vm.drives[%d]", at); name == "iso" {
-			q.changePart(cd, to+", also when the guest is installed; the disk is booted from first", "")
+			q.changePart(cd, to+", even when the guest is installed; the disk is booted from first", "")
 		} else {
 			q.keepPart(cd, to)
 		}
@@ -180,7 +180,7 @@ func (q *quickemu) readDisks() {
 			q.blockPart(n, "such a medium is a VM type's matter", "docs/vm-types/add-device.md")
 		}
 	}
-	q.dropPart(q.givenAssignment("preallocation"), "the image is there")
+	q.dropPart(q.givenAssignment("preallocation"), "the image exists")
 }
 
 // readNet reads the network: QEMU's own, or a bridge.
@@ -213,8 +213,8 @@ func (q *quickemu) readNet() {
 	default:
 		net.Bridge = n.text
 		q.keepPart(n, "vm.network[0].bridge")
-		q.dropPart(ssh, "the guest has an address of its own: vmrunner ssh")
-		q.dropPart(forwards, "the guest has an address of its own")
+		q.dropPart(ssh, "the guest has its own address: vmrunner ssh")
+		q.dropPart(forwards, "the guest has its own address")
 	}
 	q.keepPart(mac, "vm.network[0].mac")
 	q.vmSection().Network = append(q.vmSection().Network, net)
@@ -301,6 +301,6 @@ func (q *quickemu) readOthers() {
 	}
 	if n := q.givenAssignment("extra_args"); n != nil {
 		q.blockPart(n, "QEMU's arguments are the matter of a VM type",
-			"write each as option(…) in a type of your own: docs/vm-types/add-device.md")
+			"write each as option(…) in your own type: docs/vm-types/add-device.md")
 	}
 }

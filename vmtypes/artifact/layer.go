@@ -53,7 +53,7 @@ func unpackFiles(layer []byte) (map[string]string, error) {
 		case header.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("file %q is no regular file", name)
 		case twice:
-			return nil, fmt.Errorf("file %q is there twice", name)
+			return nil, fmt.Errorf("file %q exists twice", name)
 		case len(files) == MaxFiles:
 			return nil, fmt.Errorf("there are more than %d files", MaxFiles)
 		}

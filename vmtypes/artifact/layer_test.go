@@ -74,7 +74,7 @@ func TestHostileLayers(t *testing.T) {
 		"another kind":    {archive(t, "", named("a.so")), "must be a module"},
 		"a module deeper": {archive(t, "", named("testdata/a.star")), "modules are not in"},
 		"a long name":     {archive(t, "", named(strings.Repeat("a", 200)+".star")), "longer than 100"},
-		"twice":           {archive(t, "", named("a.star"), named("a.star")), "there twice"},
+		"twice":           {archive(t, "", named("a.star"), named("a.star")), "exists twice"},
 		"many":            {archive(t, "", many...), "more than 200 files"},
 		"large":           {archive(t, strings.Repeat("x", MaxFile+1), named("a.yaml")), "the most are"},
 		"a large module":  {archive(t, strings.Repeat("x", MaxFile), named("a.star")), "the most are"},

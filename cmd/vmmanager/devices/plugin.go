@@ -84,7 +84,7 @@ func New(o Options) (*Plugin, error) {
 			return nil, err
 		}
 		if seen[d.Resource] {
-			return nil, fmt.Errorf("%s is there twice", d.Resource)
+			return nil, fmt.Errorf("%s exists twice", d.Resource)
 		}
 		seen[d.Resource] = true
 		p.offers = append(p.offers, f)

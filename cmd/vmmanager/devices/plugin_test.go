@@ -453,5 +453,5 @@ func TestWhatCannotBeOffered(t *testing.T) {
 		Devices: []Device{kvm(), kvm()}, Slots: 1, Folder: DefaultFolder, Sys: "/sys",
 		Log: slog.New(slog.DiscardHandler),
 	})
-	require.EqualError(t, err, "vmop/kvm is there twice")
+	require.EqualError(t, err, "vmop/kvm exists twice")
 }

@@ -66,7 +66,7 @@ func (s *Service) Middleware(
 ) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Link != "" && !s.isHere(r.Host) { // for example a foreign site's name that resolves to this address
-			http.Error(w, "These pages have an address of their own. To see it, run: vmmanager local link",
+			http.Error(w, "These pages have a separate address. To see it, run: vmmanager local link",
 				http.StatusMisdirectedRequest)
 			return
 		}

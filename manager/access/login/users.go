@@ -35,7 +35,7 @@ func parseUsers(data []byte) ([]User, error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w (name:hash, as htpasswd -nB NAME prints it)", number, err)
 		case seen[name]:
-			return nil, fmt.Errorf("line %d: the user %q is there twice", number, name)
+			return nil, fmt.Errorf("line %d: the user %q exists twice", number, name)
 		}
 		seen[name] = true
 		users = append(users, User{Name: name, FullName: nameForLog(full), Hash: hash})

@@ -74,7 +74,7 @@ func TestTheStateOfAnExport(t *testing.T) {
 		"no image": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = waits("ImagePullBackOff", "not found") },
 			attachment.Export{},
-			"the image of the pod vd-data can't be had: ImagePullBackOff: not found",
+			"the image of the pod vd-data cannot be pulled: ImagePullBackOff: not found",
 		},
 		"being created": {
 			func(p *corev1.Pod) { p.Status.ContainerStatuses = waits("ContainerCreating", "") },
@@ -258,7 +258,7 @@ func TestTheStatusOfAnAttachment(t *testing.T) {
 // namespace is what the controller knows of VMs and disks, the latter not yet.
 type namespace struct{ pod *corev1.Pod }
 
-var errNotListed = errors.New("the list of VirtualDisks is not there yet")
+var errNotListed = errors.New("the list of VirtualDisks has not been read yet")
 
 func (n namespace) Pod(string) (*corev1.Pod, error)      { return n.pod, nil }
 func (n namespace) EnqueueAny(...string)                 {}

@@ -95,7 +95,7 @@ func TestAClusterImageThatIsNotStored(t *testing.T) {
 	w.manager = New(w.manager.opts)
 	require.NoError(t, w.manager.book.Listing(nil, nil, nil, nil))
 	message = w.wantsCluster()
-	require.Contains(t, message, "not there yet", "nothing is known")
+	require.Contains(t, message, "has not been read yet", "nothing is known")
 
 	w.start()
 	require.NoError(t, w.manager.images.book.ListingClusterImages(clusterImage("one", "1Gi")))

@@ -189,8 +189,8 @@ func (c *Calls) Query(ctx context.Context, vm *v1.VirtualMachine, source *corev1
 		case s.Outcome != nil && s.Outcome.Cause == vmstatus.CauseMoved:
 			return Moved, nil
 		case s.Migration != nil && s.Migration.Stage == string(migrate.Asking):
-			return Unknown, errors.New("the guest was released to the other pod, which doesn't answer: it waits until it is " +
-				"known what has become of it there, or that it runs nowhere else: kubectl vmop reclaim")
+			return Unknown, errors.New("the guest was released to the other pod, which doesn't answer: it waits until its " +
+				"state there is known; if it runs nowhere else: kubectl vmop reclaim")
 		case s.Migration != nil:
 			return Unknown, errors.New("the migration is being ended")
 		}

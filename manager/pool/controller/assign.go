@@ -296,7 +296,7 @@ func noteOf(c pool.Change, by string) string {
 			was = fmt.Sprintf("; it was no longer kept for %s, who last used it at %s", decide.User(c.Assignment.User),
 				c.Assignment.LastUsed.UTC().Format(time.RFC3339))
 		}
-		return fmt.Sprintf("%s has got the VM from the pool %s%s", decide.User(c.To.User), c.To.Pool, was)
+		return fmt.Sprintf("%s was assigned the VM from the pool %s%s", decide.User(c.To.User), c.To.Pool, was)
 	}
 	user, from := decide.User(c.Assignment.User), c.Assignment.Pool
 	text := fmt.Sprintf("%s no longer has the VM from the pool %s", user, from)

@@ -30,7 +30,7 @@ func (r *Round) claimTerminating(ctx context.Context, claim *objects.Claim, uid 
 // claimLost handles a missing claim while the VM's pod uses its volume.
 func (r *Round) claimLost(ctx context.Context, claim *objects.Claim) decide.Obstacle {
 	message := fmt.Sprintf("%s: the claim %s is gone, and most likely its volume with it. "+
-		"What the VM writes may already be lost; for the next start, %s",
+		"Data that the VM writes may already be lost; for the next start, %s",
 		decide.Purpose(claim), claim.Name, replacementText(claim))
 	r.recordEvent(ctx, decide.ClaimDeleted(message, r.Pod.UID))
 	return decide.Waiting{Reason: decide.ReasonClaimDeleted, Message: message}

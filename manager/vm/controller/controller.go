@@ -209,7 +209,7 @@ func (c *Controller) Resolve(vm *v1.VirtualMachine) (resolved *v1.VirtualMachine
 // reconciled as soon as this manager is the leader.
 func (c *Controller) Ready() error {
 	if kinds := c.store.Unlisted(); len(kinds) > 0 {
-		return fmt.Errorf("the list of each %s is not there yet", kinds[0])
+		return fmt.Errorf("the list of each %s has not been read yet", kinds[0])
 	}
 	return nil
 }

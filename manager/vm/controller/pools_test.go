@@ -167,7 +167,7 @@ func TestPoolLife(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "d1 false", fmt.Sprint(vm, " ", mine), "the one that runs")
 	w.owner("d1", "alice")
-	require.Contains(t, w.events("d1", pool.Assigned)[0].Note, "alice has got the VM from the pool desktops")
+	require.Contains(t, w.events("d1", pool.Assigned)[0].Note, "alice was assigned the VM from the pool desktops")
 	config := eventually(w, "d1", &corev1.ConfigMap{}, "P12: alice is to be logged in", func(c *corev1.ConfigMap) bool {
 		return contains(c.Data, "loggedInUser: alice")
 	})

@@ -310,7 +310,7 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	wait.Until(t, func() bool {
 		return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted())
 	})
-	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
+	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim has not been read yet")
 	require.Nil(t, vms.Phases())
 	require.Empty(t, via.written())
 	close(held)

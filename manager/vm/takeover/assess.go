@@ -78,7 +78,7 @@ func decodeResource(u *unstructured.Unstructured, into any, s *Subject, longest 
 	}
 	if name := u.GetName(); len(name) > longest || len(validation.IsDNS1123Label(name)) > 0 {
 		s.addFinding(Blocks, "metadata.name", fmt.Sprintf("must be a DNS label of at most %d characters", longest),
-			"make another one of it with such a name; the dataSource of its disks can be the old claims")
+			"create a copy with a valid name; the dataSource of its disks can be the old claims")
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (n *Namespace) assessVM(u *unstructured.Unstructured, o Options) (s Subject
 	vm.Spec.VMType.Source = cmp.Or(vm.Spec.VMType.Source, "standard")
 	if s.RunsIn != "" {
 		s.addFinding(Kept, "",
-			"it runs in the pod "+s.RunsIn+" of VM-Operator, and gets no other as long as that is there",
+			"it runs in the pod "+s.RunsIn+" of VM-Operator, and gets no other pod while that pod exists",
 			"vmmanager takeover --apply --stop "+s.Name+" shuts it down")
 	}
 	if set, is := n.statefulSets[s.Name]; is && StatefulSetOfOriginal(&set) {

@@ -72,8 +72,8 @@ func (n *Namespace) findDifferences(vm *v1.VirtualMachine, s *Subject) {
 			"the guest gets it; VM-Operator's runner left it out, or didn't start", "")
 	}
 	if len(m.Networks) == 0 {
-		s.addFinding(Changes, "spec.vm.networks", "the guest has no network card; QEMU gave it one of its own",
-			"networks: [{user: {}}] gives it one")
+		s.addFinding(Changes, "spec.vm.networks", "the guest has no network card; QEMU added a default card",
+			"networks: [{user: {}}] adds a card")
 	}
 	if image := vm.Spec.Image; image != nil && !knownRunner(image) && !runnerOfOriginal(vm) {
 		s.addFinding(Changes, "spec.image",
@@ -86,7 +86,7 @@ func (n *Namespace) findDifferences(vm *v1.VirtualMachine, s *Subject) {
 	}
 	n.reportInstanceID(vm, s)
 	if sp := vm.Spec.LoadBalancerService; sp != nil && len(sp.Labels)+len(sp.Annotations) == 0 {
-		s.addFinding(Changes, "spec.loadBalancerService", "a Service that is there is removed; VM-Operator left it",
+		s.addFinding(Changes, "spec.loadBalancerService", "an existing Service is removed; VM-Operator left it",
 			"")
 	}
 	if m.Display != nil && m.Display.Spice != nil {

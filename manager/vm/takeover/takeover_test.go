@@ -235,7 +235,7 @@ func TestFaults(t *testing.T) {
 		},
 		"no service": {
 			"{labels: {label1: label1}, annotations: {metallb.universe.tf/loadBalancerIPs: 192.168.168.1}}", "{}",
-			takeover.Changes, "spec.loadBalancerService: a Service that is there is removed",
+			takeover.Changes, "spec.loadBalancerService: an existing Service is removed",
 		},
 	} {
 		require.Contains(t, text, change.from, name)

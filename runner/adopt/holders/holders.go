@@ -98,7 +98,7 @@ const (
 // by SIGTERM and SIGKILL. It returns when they have ended, and whether there were any.
 func End(ctx context.Context, dataDir string) (ended bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, endTime,
-		fmt.Errorf("processes of the VM are still there after %s", endTime))
+		fmt.Errorf("processes of the VM are still running after %s", endTime))
 	defer cancel()
 	if runner := Runner(dataDir); runner != (childprocess.ID{}) {
 		ended = true

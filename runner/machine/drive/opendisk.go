@@ -32,7 +32,7 @@ func OpenDisk(ctx context.Context, d vmspec.Drive, log *slog.Logger) (*os.File, 
 	}
 	if _, err := os.Lstat(d.File); d.Source != "" && errors.Is(err, fs.ErrNotExist) {
 		source, _, _ := vmspec.Credentials(d.Source)
-		return nil, fmt.Errorf("%s has not been made of %s yet; a restart of the VM makes it, or: vmrunner disk create",
+		return nil, fmt.Errorf("%s has not been created from %s yet; restart the VM to create it, or: vmrunner disk create",
 			d.File, source)
 	}
 	if faults := disks.MakeImages([]vmspec.Drive{d}, log); faults != nil {

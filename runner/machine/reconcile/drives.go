@@ -311,7 +311,7 @@ func (d *drives) openFile(w Drive, j *driveJob, now time.Time) {
 		j.noteFailure("the machine has no places for disks that are attached while the guest runs; that is up to its VM type", now)
 		return
 	case len(free) == 0:
-		j.noteFailure(fmt.Sprintf("all %d places for disks that are attached while the guest runs are taken; the disk is there after "+
+		j.noteFailure(fmt.Sprintf("all %d places for disks that are attached while the guest runs are taken; the disk is available after "+
 			"a restart of the VM", len(d.rule.Buses)), now)
 		return
 	}

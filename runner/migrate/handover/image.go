@@ -66,7 +66,7 @@ func (i *Image) CheckDevice() error {
 		return fmt.Errorf("%s has %d bytes, and the disk that is to be copied there %d: it must have as many", i.Path, size,
 			i.Size)
 	case !blank:
-		return fmt.Errorf("%s is not blank: what is there would be overwritten; if it is of no use, clear it: "+
+		return fmt.Errorf("%s is not blank, and its data would be overwritten; if you don't need the data, clear it: "+
 			"blkdiscard -z %s", i.Path, i.Path)
 	}
 	return nil

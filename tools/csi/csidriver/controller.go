@@ -130,7 +130,7 @@ func (c controller) CreateVolume(_ context.Context, q *csi.CreateVolumeRequest) 
 	case err == nil:
 		if r.Size < size || q.CapacityRange.GetLimitBytes() > 0 && r.Size > q.CapacityRange.LimitBytes ||
 			r.Size > size && q.CapacityRange.GetRequiredBytes() > 0 || r.From != from.ID {
-			return nil, status.Errorf(codes.AlreadyExists, "%s is there, of %d bytes, from %q", q.Name, r.Size, r.From)
+			return nil, status.Errorf(codes.AlreadyExists, "%s exists, with %d bytes, from %q", q.Name, r.Size, r.From)
 		}
 	case status.Code(err) == codes.NotFound:
 		r = record{ID: idOf(volumes, q.Name), Name: q.Name, Size: size, From: from.ID, Made: time.Now()}
@@ -286,7 +286,7 @@ func (c controller) CreateSnapshot(_ context.Context, q *csi.CreateSnapshotReque
 	switch {
 	case err == nil:
 		if r.From != q.SourceVolumeId {
-			return nil, status.Errorf(codes.AlreadyExists, "%s is there, of the volume %s", q.Name, r.From)
+			return nil, status.Errorf(codes.AlreadyExists, "%s exists, from the volume %s", q.Name, r.From)
 		}
 	case status.Code(err) == codes.NotFound:
 		volume, err := c.get(volumes, q.SourceVolumeId)

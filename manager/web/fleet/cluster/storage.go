@@ -90,7 +90,7 @@ func (f *Fleet) CreateDisk(ctx context.Context, user string, d fleet.NewDisk) er
 		return fleet.Refusal(fmt.Sprintf("%q is not a kind of disk: use %s or %s", d.Kind, fleet.VirtualDisk,
 			fleet.VirtualImage))
 	case source == nil:
-		return fleet.Refusal("an image has to be made of something")
+		return fleet.Refusal("an image needs a source")
 	default:
 		made := &v1.VirtualImage{ObjectMeta: meta}
 		made.Spec.DataSource = *source
