@@ -310,7 +310,7 @@ func (a *attempted) verifyChecksum(stream *Stream) error {
 		return nil
 	}
 	if stream.Open {
-		a.addWarning("the image came by http without a checksum: anyone between could have changed it")
+		a.addWarning("the image came over http without a checksum: anyone on the way could have changed it")
 	}
 	if stream.EndUnknown {
 		a.addWarning("there was neither a size nor a checksum: an image that was cut off would not have been noticed")

@@ -47,7 +47,7 @@ func CreateQCOW2(ctx context.Context, path string, size int64) error {
 	bytes := strconv.FormatInt(size, 10)
 	create := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", string(QCOW2), "--", path, bytes)
 	if out, err := create.CombinedOutput(); err != nil {
-		return fmt.Errorf("make the image %s: %w: %s", path, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("create the image %s: %w: %s", path, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		}
 	}
 	if len(via) > mostRedirects {
-		return Refuse(RedirectRefused, "%s redirects more than %d times, in the end to %s", Shown(via[0].URL),
+		return Refuse(RedirectRefused, "%s redirects more than %d times, finally to %s", Shown(via[0].URL),
 			mostRedirects, Shown(req.URL))
 	}
 	return nil

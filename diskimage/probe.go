@@ -192,7 +192,7 @@ func qcow2Features(incompatible uint64) error {
 	const known = qcow2Dirty | qcow2Compression | qcow2ExtendedL2
 	switch {
 	case incompatible&qcow2DataFile != 0:
-		return Refuse(ImageHasExternalData, "the image has its data in another file; qemu-img convert makes one image")
+		return Refuse(ImageHasExternalData, "the image has its data in another file; qemu-img convert merges both into one image")
 	case incompatible&qcow2Corrupt != 0:
 		return Refuse(ImageCorrupt, "the image is marked as corrupt; qemu-img check -r repairs what can be repaired")
 	case incompatible&^known != 0:

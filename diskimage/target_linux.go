@@ -96,7 +96,7 @@ func (o *output) openDevice() (err error) {
 	o.device = true
 	size, err := o.file.Seek(0, io.SeekEnd)
 	if err == nil && o.Size > size {
-		err = Refuse(ImageTooLarge, "the device %s has %s, less than the %s that the disk is to have", o.Path,
+		err = Refuse(ImageTooLarge, "the device %s has %s, less than the disk's size of %s", o.Path,
 			Size(size), Size(o.Size))
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (o *output) checkFits(size int64) error {
 	if size <= o.most {
 		return nil
 	}
-	return Refuse(ImageTooLarge, "the disk of the image has %s, more than the %s that there may be; make the disk larger",
+	return Refuse(ImageTooLarge, "the disk of the image has %s, more than the allowed %s; make the disk larger",
 		Size(size), Size(o.most))
 }
 

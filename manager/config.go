@@ -152,7 +152,7 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	if document.Given(reconcilerPath + ".runnerData") {
 		hint := "use the new name"
 		if f.Manager.Controller.Reconciler.RunnerDataPVC != nil {
-			hint = "which is given, too, and is used"
+			hint = "which is also given, and is used"
 		}
 		warnings = append(warnings,
 			document.Warning(reconcilerPath+".runnerData", "is understood as runnerDataPvc", hint))

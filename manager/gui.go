@@ -163,7 +163,7 @@ func fillGUI(c *Config, f file, document *yamlfile.Document, faults *faults) (wa
 	c.GUI.TLSFolder = web.TLSFolder
 	faults.checkAbsolute(webPath+".tlsFolder", web.TLSFolder)
 	if web.TLSFolder != "" && web.PlainHTTP {
-		faults.addFault(webPath+".plainHTTP", "there is a tlsFolder, too", "one of them")
+		faults.addFault(webPath+".plainHTTP", "there is also a tlsFolder", "give only one of them")
 	}
 	faults.readViewer(&c.GUI, console)
 	faults.readLogins(&c.Login, web)
@@ -325,7 +325,7 @@ func (f *faults) checkProvider(at string, p providerPart) {
 			"or issuer, authorizationEndpoint, tokenEndpoint and keysEndpoint")
 	}
 	if p.Secret != "" && p.SecretFile != "" {
-		f.addFault(at+".secretFile", "there is a secret, too", "one of them")
+		f.addFault(at+".secretFile", "there is also a secret", "give only one of them")
 	}
 	for i, pattern := range p.RolesMatching {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -343,9 +343,9 @@ func (f *faults) checkURL(at, text string) {
 		f.addFault(at, fmt.Sprintf("%q is not a URL", text), "such as https://HOST/PATH")
 	case u.Scheme == "https":
 	case u.Scheme != "http":
-		f.addFault(at, fmt.Sprintf("%q is not a URL by https", text), "")
+		f.addFault(at, fmt.Sprintf("%q is not an https URL", text), "")
 	case u.Hostname() != "localhost" && !isLoopbackHost(u.Hostname()):
-		f.addFault(at, "everyone on the way could read what is sent by http", "https")
+		f.addFault(at, "everyone on the way could read data that is sent over http", "https")
 	}
 }
 

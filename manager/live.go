@@ -129,7 +129,7 @@ func (l *live) reloadConfiguration() {
 	if after.Namespace != before.Namespace {
 		l.log.Warn("the namespace changes only with a restart", "namespace", after.Namespace)
 	}
-	l.log.Info("the new configuration is in force", "config", l.opts.ConfigFile, "generation", l.generation.Load())
+	l.log.Info("the new configuration is active", "config", l.opts.ConfigFile, "generation", l.generation.Load())
 	select {
 	case l.changed <- struct{}{}:
 	default: // the previous change has not been received yet
@@ -138,7 +138,7 @@ func (l *live) reloadConfiguration() {
 
 // logFaults logs why a new configuration was rejected, one line per error.
 func (l *live) logFaults(err error) {
-	const message = "the new configuration is rejected, the previous one stays in force"
+	const message = "the new configuration is rejected, the previous configuration stays active"
 	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
 		l.log.Error(message, "err", err)

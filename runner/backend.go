@@ -123,7 +123,7 @@ func (b backend) Dropped() uint64 {
 }
 
 // errNotThere refuses requests while the machine does not exist yet.
-const errNotThere = control.Refusal("the VM has no machine yet: its disks are being made")
+const errNotThere = control.Refusal("the VM has no machine yet: its disks are being created")
 
 // actEarly handles user requests that arrive before the machine exists. Only stop and kill are accepted.
 func (m *run) actEarly(what control.Action, cause error) error {

@@ -66,8 +66,8 @@ type directoryWatch struct {
 const (
 	dataLost = "was removed or renamed while the VM is running: its disks there, its TPM and its firmware variables are " +
 		"lost when it ends; put the directory back, or save the guest's data before the VM is stopped"
-	runtimeLost = "was removed or renamed while the VM is running, and can't be made again, so that the VM is only reached " +
-		"by vmrunner stop"
+	runtimeLost = "was removed or renamed while the VM is running, and can't be created again, so that the VM can only be reached " +
+		"with vmrunner stop"
 )
 
 // Delays before the runtime directory is restored.
@@ -122,7 +122,7 @@ func (w *directoryWatch) checkDirectories(ctx context.Context) (again <-chan tim
 	} else if ctx.Err() == nil {
 		w.since = time.Time{}
 		w.runtime.openCurrent()
-		w.log.Warn("the runtime directory was removed while the VM is running, and was made again", "path",
+		w.log.Warn("the runtime directory was removed while the VM is running, and was created again", "path",
 			w.runtime.path)
 	}
 	if slices.Equal(messages, w.reported) {

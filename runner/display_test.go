@@ -116,7 +116,7 @@ func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 	_, err = try(asked)
 	require.NoError(t, err)
 	v.runs()
-	const said = "whoever reaches it uses the screen without a password: vm.display.spice on *:"
+	const said = "anyone who can reach it can use the screen without a password: vm.display.spice on *:"
 	v.logged(said + spice)
 	require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message, said+spice)
 	v.ends()

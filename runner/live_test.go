@@ -123,7 +123,7 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	v.log.forget()
 	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("bin", "qemu")+
 		", panik: pause}")[1:]...)
-	const refused = "the configuration cannot be used; the one before stays in force"
+	const refused = "the configuration cannot be used; the previous configuration stays active"
 	r := v.log.await(t, v.ended, refused, "err", "vm.options.panik")
 	require.Regexp(t, `config\.yaml:\d+:\d+: vm\.options\.panik: the VM type wrapped has no such option \(did you mean panic\?\)$`, r["err"])
 	v.log.forget()
@@ -186,7 +186,7 @@ func TestTheConfigurationDisappears(t *testing.T) {
 	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, v.path("config.yaml")+
 		": no such file or directory")
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the VM keeps running")
-	v.logged("the configuration cannot be used; the one before stays in force", "err", "no such file")
+	v.logged("the configuration cannot be used; the previous configuration stays active", "err", "no such file")
 	v.write("config.yaml", text)
 	v.becomes("it is there again", func(s status.Status) bool {
 		return s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True

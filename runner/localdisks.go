@@ -170,7 +170,7 @@ func isShared(d vmspec.Drive) error {
 	}
 	locked, err := isLocked(d.File)
 	if err == nil && !locked {
-		err = fmt.Errorf("%s is not the disk of the guest that is to come: no QEMU has it open", d.File)
+		err = fmt.Errorf("%s is not the disk of the arriving guest: no QEMU has it open", d.File)
 	}
 	return err
 }

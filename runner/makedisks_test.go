@@ -78,7 +78,7 @@ func TestAGuestBootsFromADiskThatIsMadeOfAnImage(t *testing.T) {
 	require.Equal(t, vmstatus.StateInitializing, s.State)
 	require.Equal(t, vmstatus.ReasonPreparingDisks, s.Reason)
 	require.Contains(t, s.Message, "fetching "+p.URL+"/disk.qcow2")
-	require.ErrorContains(t, client.Act(t.Context(), control.Pause), "its disks are being made")
+	require.ErrorContains(t, client.Act(t.Context(), control.Pause), "its disks are being created")
 	require.NoError(t, client.Act(t.Context(), control.Stop))
 	_, err = v.wait()
 	require.ErrorContains(t, err, "stopped while the VM was being started")

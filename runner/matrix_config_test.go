@@ -53,7 +53,7 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 	for _, tt := range tests {
 		v.log.forget()
 		v.replace("config.yaml", tt.text)
-		r := v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force")
+		r := v.log.await(t, v.ended, "the configuration cannot be used; the previous configuration stays active")
 		text := fmt.Sprint(r["err"])
 		require.Contains(t, text, tt.where, tt.what)
 		require.Contains(t, text, tt.why, tt.what)
@@ -107,7 +107,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	pid := invariants.OneQEMU(t, v.dir)
 
 	v.configure("standard", nil, section("currentCpus: 5")...)
-	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
+	v.log.await(t, v.ended, "the configuration cannot be used; the previous configuration stays active", "err", "vm.currentCpus")
 	v.holds(vmstatus.ConditionConfigApplied, "False ConfigInvalid")
 	require.Equal(t, 2, v.status().CPUs)
 

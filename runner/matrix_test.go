@@ -171,8 +171,8 @@ func TestFault07TheTPMEndsBeforeQEMU(t *testing.T) {
 		before := invariants.Files(t, v.path("data"))
 		v.log = newLogbook()
 		v.fails("qemu ended while the VM was being started: exit status 1", "tpm-emulator: TPM result for CMD_INIT",
-			"\nthe state of the TPM is damaged: put a backup in the place of PATH/data/tpm/tpm2-00.permall, or move it away "+
-				"to have a new TPM made, which knows no secret of the old one")
+			"\nthe state of the TPM is damaged: replace PATH/data/tpm/tpm2-00.permall with a backup, or move it away "+
+				"to create a new TPM, which contains no secrets of the old TPM")
 		require.Equal(t, before, invariants.Files(t, v.path("data")), "what is damaged is left for a repair")
 		v.kept()
 	})

@@ -321,7 +321,7 @@ func (m *run) notHere(ctx context.Context) error {
 	case migrate.Moved:
 		return movedError(note)
 	case migrate.Expecting, migrate.Given:
-		return errors.New("the guest has not arrived from the other runner, and is still there: start the VM there, or, if " +
+		return errors.New("the guest has not arrived from the other runner: start the VM there, or, if " +
 			"it is certain that it isn't running there: vmrunner reclaim")
 	}
 	return nil

@@ -143,7 +143,7 @@ func TestAGuestStaysWhereTheTargetDiffers(t *testing.T) {
 		"hardware": {"maximumCpus: 5", disk, "the guest would have other hardware: without -smp cpus=1,maxcpus=4"},
 		"memory":   {"maximumRam: 80 MiB", disk, "with -m 80M"},
 		"TPM":      {"useTpm: true", disk, "the guest would have other hardware: with -device tpm-tis; with TPM 2.0"},
-		"disk":     {"maximumCpus: 4", diskOf(t, guest.Counter(false)), "is not the disk of the guest that is to come"},
+		"disk":     {"maximumCpus: 4", diskOf(t, guest.Counter(false)), "is not the disk of the arriving guest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, to := newCounting(t, disk), newCounting(t, c.disk, c.section)

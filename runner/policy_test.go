@@ -40,7 +40,7 @@ func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	v := limited(t)
 	v.runs()
 	require.Equal(t, v.path("a.iso"), v.medium())
-	const refused = "the configuration cannot be used; the one before stays in force"
+	const refused = "the configuration cannot be used; the previous configuration stays active"
 	denied := func(want, vmType string, section ...string) {
 		t.Helper()
 		v.configure(vmType, nil, section...)

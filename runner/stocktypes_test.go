@@ -127,7 +127,7 @@ func (g stockGuest) run(t *testing.T) {
 	}
 	wants(3, ram, "b.iso")
 	if g.fixedCPUs {
-		r := v.log.await(t, v.ended, "changes await a restart of the VM")
+		r := v.log.await(t, v.ended, "changes need a restart of the VM")
 		require.Equal(t, []any{"vm.currentCpus"}, r["paths"])
 	} else {
 		c.Type("sh until [ $(nproc) = 3 ]; do usleep 100000; done; echo three")

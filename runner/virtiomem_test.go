@@ -69,6 +69,6 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	wants("128 MiB")
 	v.log.await(t, v.ended, "the VM is not as configured", "err",
 		"vm.currentRam: 128 MiB are requested, but the guest always has 256 MiB")
-	v.notLogged("changes await a restart of the VM")
+	v.notLogged("changes need a restart of the VM")
 	v.ends()
 }

@@ -252,7 +252,7 @@ func TestDriveFaults(t *testing.T) {
 			with(Drive{File: "a", ReadOnly: true, Size: MiB}),
 			`vm.drives[0].size: a read-only image can't be created (leave out size or readOnly)`,
 		},
-		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is made for a disk only)`},
+		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is created only for a disk)`},
 		{with(Drive{File: "a", Serial: "a b"}), `vm.drives[0].serial: can't be "a b" (letters, digits and ._-)`},
 		{with(Drive{File: "a", Serial: strings.Repeat("a", 21)}), `vm.drives[0].serial: has 21 bytes (at most 20)`},
 		{

@@ -217,7 +217,7 @@ func driveDefaults() []Default {
 		}),
 		{Path: "vm.drives[].size", Note: "the image or its source must exist", Unit: "bytes"},
 		notedDefault("vm.drives[].source", "none: the image exists, or is created empty with size"),
-		notedDefault("vm.drives[].sourceChecksum", "not checked; that of its publisher for an image that is given by name"),
+		notedDefault("vm.drives[].sourceChecksum", "not checked; for an image given by name, the publisher's checksum"),
 		switchedOff("vm.drives[].readOnly"),
 		derivedDefault("vm.drives[].serial", "the name of the image, device or export; `cd0`, `cd1` … for CD drives", nameSerials),
 	}

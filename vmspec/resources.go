@@ -50,7 +50,7 @@ func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 	for i, d := range s.Drives {
 		path, hint := fmt.Sprintf("vm.drives[%d].file", i), ""
 		if d.Type == DriveRaw && d.Format == "raw" {
-			hint = "with size, such as size: 20 GiB, it is made"
+			hint = "with size, such as size: 20 GiB, it is created"
 		}
 		if _, err := stat(d.File); d.isMade() && errors.Is(err, fs.ErrNotExist) {
 			c.checkFolder(path, d.File, stat)

@@ -53,7 +53,7 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 		`vm.drives[2].device: "/dev/gone" does not exist`,
 		`vm.drives[5].file: "/forbidden": permission denied`,
 		`vm.drives[6].file: "/vm/~/gone" does not exist (~ has no meaning here; write the whole path)`,
-		`vm.drives[7].file: "/gone" does not exist (with size, such as size: 20 GiB, it is made)`,
+		`vm.drives[7].file: "/gone" does not exist (with size, such as size: 20 GiB, it is created)`,
 		`vm.drives[8].file: "/folder" is a directory (use a file in it)`,
 		`vm.drives[9].file: "/dev/null" is a device that holds no data (use a file or a block device)`,
 		`vm.drives[11].file: "/both" is vm.drives[10].file, too (each disk that the guest writes to needs a separate image)`,

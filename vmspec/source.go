@@ -62,7 +62,7 @@ func (c *checker) checkSource(path string, d Drive) {
 			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
 		c.addFault(path+".source", "the image that is created from it is raw").withHint(
-			"leave format out, whatever the format of the source is").withPaths(path + ".format")
+			"leave format out; the format of the source does not matter").withPaths(path + ".format")
 	}
 	for _, wrong := range CheckSource(d.Source, d.SourceChecksum) {
 		wrong.Path = path + "." + wrong.Path
@@ -83,7 +83,7 @@ func CheckSource(source, checksum string) []Fault {
 				quoteClipped(bare)).withHint("such as https://example.org/disk.qcow2")
 		case u.Scheme != "http" && u.Scheme != "https":
 			c.addFault("source", "can't be fetched by %s",
-				quoteClipped(u.Scheme)).withHint("by http or https; a path has no scheme")
+				quoteClipped(u.Scheme)).withHint("use http or https; a path has no scheme")
 		}
 	case SourceName:
 		if !isImageName(source) {

@@ -34,7 +34,7 @@ func TestSourceFaults(t *testing.T) {
 		},
 		{
 			Drive{File: "a", Source: "ftp://a/b"},
-			`source: can't be fetched by "ftp" (by http or https; a path has no scheme)`,
+			`source: can't be fetched by "ftp" (use http or https; a path has no scheme)`,
 		},
 		{
 			Drive{File: "a", Source: "https://u:secret@"},
@@ -42,7 +42,7 @@ func TestSourceFaults(t *testing.T) {
 		},
 		{
 			Drive{File: "a", Source: "debian/12", Format: "qcow2"},
-			`source: the image that is created from it is raw (leave format out, whatever the format of the source is)`,
+			`source: the image that is created from it is raw (leave format out; the format of the source does not matter)`,
 		},
 		{
 			Drive{Device: "/dev/x", Source: "debian/12"},

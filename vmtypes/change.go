@@ -35,7 +35,7 @@ func changeBuiltin(
 		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMean(sel, old.optionSelectors()))
 	}
 	if !old.options[at].List {
-		return nil, fmt.Errorf("change: %s has no properties; put another in its place: replace(part, option(…))", sel)
+		return nil, fmt.Errorf("change: %s has no properties; replace it with another option: replace(part, option(…))", sel)
 	}
 	changed := *old.options[at]
 	var err error

@@ -72,7 +72,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 	faults := p.Check()
 	require.Len(t, faults, 101)
-	require.Equal(t, "901 more faults", faults[100].Message)
+	require.Equal(t, "901 more errors", faults[100].Message)
 	require.Less(t, len(faults[0].Message), 2100)
 	p.QEMU.Args = []plan.Option{{Flag: "-name", Value: "\xc3"}}
 	require.Equal(t, `qemu: -name is not UTF-8: ["-name" "\xc3"]`, p.Check()[0].Message)

@@ -183,13 +183,13 @@ func (a *attempt) startHelpers(ctx context.Context) error {
 		_ = os.Remove(path) // from an earlier attempt
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
-			return fmt.Errorf("make the socket %s: %w", l.Path, err)
+			return fmt.Errorf("create the socket %s: %w", l.Path, err)
 		}
 		listener.SetUnlinkOnClose(false)
 		a.open[l.Name], err = listener.File()
 		listener.Close()
 		if err != nil {
-			return fmt.Errorf("make the socket %s: %w", l.Path, err)
+			return fmt.Errorf("create the socket %s: %w", l.Path, err)
 		}
 	}
 	for _, h := range a.plan.Helpers {

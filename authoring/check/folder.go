@@ -74,7 +74,7 @@ func (f folder) socketPath(name string) string {
 func (f folder) emptyFolder(path string) (string, error) {
 	place := f.substitutePath(path)
 	if err := os.MkdirAll(place, 0o700); err != nil {
-		return "", fmt.Errorf("make a folder in the place of %s: %w", path, err)
+		return "", fmt.Errorf("create a folder in place of %s: %w", path, err)
 	}
 	return place, nil
 }
@@ -111,7 +111,7 @@ func (f folder) scratchFile(path string) (string, error) {
 		return place, nil
 	}
 	if err := os.WriteFile(place, make([]byte, 512), 0o600); err != nil {
-		return "", fmt.Errorf("make a file in the place of %s: %w", path, err)
+		return "", fmt.Errorf("create a file in place of %s: %w", path, err)
 	}
 	return place, nil
 }
@@ -155,7 +155,7 @@ func (f folder) makeImage(place string, i image) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("make an image in the place of %s: %w", i.path, err)
+			return fmt.Errorf("create an image in place of %s: %w", i.path, err)
 		}
 		return nil
 	}
@@ -165,7 +165,7 @@ func (f folder) makeImage(place string, i image) error {
 	out, err := exec.Command(f.qemuImg, "create", "-q", "-f", i.format, place,
 		strconv.FormatInt(i.size, 10)).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("make a %s image in the place of %s: %w: %s", i.format, i.path, err, out)
+		return fmt.Errorf("create a %s image in place of %s: %w: %s", i.format, i.path, err, out)
 	}
 	return nil
 }

@@ -264,7 +264,7 @@ var explanations = map[Meaning]Explanation{
 	},
 	RuleRemoved: {
 		Runner, "no longer changes while the VM is running",
-		"A change that was applied at once now requires a restart.",
+		"A change that was applied immediately now requires a restart.",
 		"Announce it to users who rely on it.",
 	},
 	RuleChanged: {

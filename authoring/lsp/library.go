@@ -25,7 +25,7 @@ func (l *libraryCopy) modulePath(module string) (string, error) {
 	if l.dir == "" {
 		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "vmtypes-")
 		if err != nil {
-			return "", fmt.Errorf("make a folder for the library: %w", err)
+			return "", fmt.Errorf("create a folder for the library: %w", err)
 		}
 		if dir, err = filepath.EvalSymlinks(dir); err != nil {
 			return "", err

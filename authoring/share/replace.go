@@ -121,7 +121,7 @@ func writeAll(dir string, files map[string]string) error {
 	for _, name := range sortedNames(files) {
 		path := inFolder(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("make the folder of a VM type: %w", err)
+			return fmt.Errorf("create the folder of a VM type: %w", err)
 		}
 		if err := atomicfile.Write(path, []byte(files[name]), 0o644, atomicfile.Synced); err != nil {
 			return err

@@ -30,10 +30,10 @@ type trial struct {
 	given      func() bool // whether --vmtypes was given
 }
 
-// trialHelp is a part of the help of these verbs.
-const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this computer or, with --host, on a\n" +
+// trialHelp is for the help of these verbs.
+const trialHelp = "The VM is defined by a configuration (-f vm.yaml), on this computer or, with --host, on a\n" +
 	"described one; or it is a sample (-f NAME.txtar), which includes a description of its\n" +
-	"computer. The type is looked for beside the file, then in the folder --vmtypes; the type\n" +
+	"computer. The type is looked for next to the file, then in the folder --vmtypes; the type\n" +
 	"that a running VM has pinned is ignored. --set changes the VM first; an empty value removes\n" +
 	"a key."
 

@@ -57,9 +57,9 @@ func newCheck(f Flags) *cobra.Command {
 	}
 	c.policy = newPolicyCheck(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
-	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this QEMU `program`, or those of this folder")
+	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this QEMU `program`, or the programs in this folder")
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false,
-		"list what passed, too, with durations and QEMU's warnings")
+		"also list passed checks, with durations and QEMU's warnings")
 	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &c.watch)

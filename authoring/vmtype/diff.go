@@ -39,8 +39,8 @@ func newDiff(Flags) *cobra.Command {
 			"OLD and NEW are the name of a stock type, a file, a folder, the archive in the data\n" +
 			"directory of a VM (vmtype.txtar), or a git revision: HEAD~1:types for a folder in it, HEAD~1\n" +
 			"for the current one.\n\n" +
-			"The VMs are the samples beside the types, or built-in ones if there are none; --samples\n" +
-			"takes those of another folder, -f a single configuration. Nothing is started.\n\n" +
+			"The VMs are the samples next to the types, or built-in samples if there are none; --samples\n" +
+			"takes samples from another folder, -f a single configuration. Nothing is started.\n\n" +
 			"Exit codes: 0 nothing has changed, 1 something has, 2 the comparison failed.",
 		Example: "  vmrunner vmtype diff HEAD .\n" +
 			"  vmrunner vmtype diff -f vm.yaml ~/.local/share/vmrunner/web/vmtype.txtar standard",

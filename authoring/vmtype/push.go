@@ -148,7 +148,7 @@ func (p *push) gatherContent(ctx context.Context, what string) (*artifact.Conten
 func (p *push) testContent(ctx context.Context, c *artifact.Content) (err error) {
 	dir, err := os.MkdirTemp("", "vmtype")
 	if err != nil {
-		return fmt.Errorf("make a folder for tests: %w", err)
+		return fmt.Errorf("create a folder for tests: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := share.Write(dir, c); err != nil {

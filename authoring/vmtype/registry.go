@@ -18,8 +18,8 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// registryHelp is a part of the help of verbs that use registries.
-const registryHelp = "REF is REGISTRY/REPOSITORY:TAG, or @sha256:… in the place of the tag. Credentials are those of\n" +
+// registryHelp is for the help of the verbs that use registries.
+const registryHelp = "REF is REGISTRY/REPOSITORY:TAG, or @sha256:… instead of the tag. Credentials are taken from\n" +
 	"\"docker login\" (or podman, oras), credential helpers included."
 
 // mostCA is the maximum size of a file with authorities, in bytes.
@@ -32,8 +32,8 @@ type registryFlags struct {
 }
 
 func (r *registryFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "permit http with other computers, too")
-	cmd.Flags().StringVar(&r.ca, "ca", "", "trust the authorities in this `file` (PEM), too")
+	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "also permit http with other computers")
+	cmd.Flags().StringVar(&r.ca, "ca", "", "also trust the authorities in this `file` (PEM)")
 	cli.CompleteFile(cmd, "ca", "pem", "crt")
 }
 

@@ -38,5 +38,5 @@ func TestAnswerFiles(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	large := []cloudinit.File{{Name: "a", Content: make([]byte, cloudinit.MaxData+1)}}
 	require.ErrorContains(t, WriteAnswers(path, large),
-		"make the image with the answer files: "+path+": the data are 67108865 bytes long")
+		"create the image with the answer files: "+path+": the data are 67108865 bytes long")
 }

@@ -37,7 +37,7 @@ func Write(path string, seed cloudinit.Seed) error {
 // WriteAnswers does the same with the answer files of Windows Setup. See docs/decisions/0095-answer-files.md.
 func WriteAnswers(path string, files []cloudinit.File) error {
 	if err := writeDisk(path, answersLabel, files); err != nil {
-		return fmt.Errorf("make the image with the answer files: %w", err)
+		return fmt.Errorf("create the image with the answer files: %w", err)
 	}
 	return nil
 }

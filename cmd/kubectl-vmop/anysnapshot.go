@@ -209,7 +209,7 @@ func (c *cluster) awaitMade(ctx context.Context, cmd *cobra.Command, s anySnapsh
 	now, err := c.awaitSnapshot(ctx, cmd, s, s.isMade)
 	switch {
 	case errors.As(err, new(cli.SignalError)), errors.Is(err, errTimeout):
-		cmd.PrintErrf("the snapshot %s is still being made: kubectl vmop snapshot list\n", s.name)
+		cmd.PrintErrf("the snapshot %s is still being created: kubectl vmop snapshot list\n", s.name)
 	case err == nil && now.consistent != nil && !*now.consistent:
 		cmd.PrintErrf("warning: the snapshot %s is not consistent, but as after a power cut: %s\n", s.name,
 			cli.Printable(now.why))
@@ -225,8 +225,8 @@ func (s anySnapshot) isMade(now *anySnapshot) (bool, error) {
 	case now.phase == v1.SnapshotFailed:
 		err := fmt.Errorf("snapshot %s has failed: %s: %s", s.name, now.reason, cli.Printable(now.message))
 		if now.reason == snapshot.ReasonNotConsistent {
-			return false, hinted{err, "it takes a guest agent or a VM that is off; or --" + consistencyFlag +
-				"=false, for one that is as after a power cut"}
+			return false, hinted{err, "it requires a guest agent or a stopped VM; or --" + consistencyFlag +
+				"=false, for a snapshot that is as after a power cut"}
 		}
 		return false, err
 	}

@@ -60,7 +60,7 @@ func newClone(f *flags) *cobra.Command {
 	p.BoolVar(&o.start, "start", false, "start it")
 	o.required.addFlag(cmd, "true")
 	p.StringVar(&o.dryRun, "dry-run", "none",
-		"none; client (also without =VALUE): print what would be made; server: the API server checks it, too")
+		"none; client (also without =VALUE): print what would be created; server: the API server also checks it")
 	p.Lookup("dry-run").NoOptDefVal = "client"
 	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
 	p.BoolVar(&o.w.wait, "wait", false, "wait until the guest is running; needs --start")
@@ -217,7 +217,7 @@ func (c *cluster) snapshotFor(ctx context.Context, cmd *cobra.Command, o cloning
 	var err error
 	if o.vm != "" {
 		if s, err = c.snapshotVM(ctx, o.vm, o.name, o.required); apierrors.IsAlreadyExists(err) {
-			err = hinted{err, fmt.Sprintf("to make the VM of that snapshot: kubectl vmop clone --snapshot %s %[1]s", o.name)}
+			err = hinted{err, fmt.Sprintf("to create the VM from that snapshot: kubectl vmop clone --snapshot %s %[1]s", o.name)}
 		}
 	} else {
 		s, err = c.snapshotOfVM(ctx, o.snapshot)

@@ -119,7 +119,7 @@ func (p *clonePlan) clearCloudInit() error {
 	}
 	if c.NetworkDataFrom != nil {
 		c.NetworkDataFrom = nil
-		p.leaveOut("spec.cloudInit.networkDataFrom", "the Secret may have addresses of the first VM; the guest asks by DHCP")
+		p.leaveOut("spec.cloudInit.networkDataFrom", "the Secret may have addresses of the first VM; the guest uses DHCP")
 	}
 	if c.NetworkConfig == nil {
 		return nil
@@ -130,7 +130,7 @@ func (p *clonePlan) clearCloudInit() error {
 	}
 	if hasAddress(config) {
 		c.NetworkConfig = nil
-		p.leaveOut("spec.cloudInit.networkConfig", "it has addresses of the first VM; the guest asks by DHCP")
+		p.leaveOut("spec.cloudInit.networkConfig", "it has addresses of the first VM; the guest uses DHCP")
 	}
 	return nil
 }
@@ -178,8 +178,8 @@ func (p *clonePlan) replaceDisks(
 		of := volume.VirtualDiskName
 		if !slices.ContainsFunc(named, func(name *string) bool { return *name == of }) {
 			if of != "" {
-				p.notes = append(p.notes, fmt.Sprintf("the disk %s was attached while the VM ran, and stays in the snapshot: make one "+
-					"of it by kubectl vmop disk create NAME --size SIZE --vm-snapshot %s/%[1]s", of, from.Name))
+				p.notes = append(p.notes, fmt.Sprintf("the disk %s was attached while the VM was running, and stays in the snapshot: create a disk "+
+					"from it with: kubectl vmop disk create NAME --size SIZE --vm-snapshot %s/%[1]s", of, from.Name))
 			}
 			continue
 		}
@@ -187,7 +187,7 @@ func (p *clonePlan) replaceDisks(
 		if err != nil || size.Sign() <= 0 {
 			var known bool
 			if size, known = sizes[of]; !known {
-				return fmt.Errorf("the snapshot %s doesn't say how large the disk %s is, which is gone: make it by kubectl vmop "+
+				return fmt.Errorf("the snapshot %s does not contain the size of the missing disk %s: create it with: kubectl vmop "+
 					"disk create NAME --size SIZE --vm-snapshot %[1]s/%[2]s", from.Name, of)
 			}
 		}

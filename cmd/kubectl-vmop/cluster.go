@@ -202,7 +202,7 @@ func (c *cluster) explainVM(name string, err error) error {
 	}
 	return hinted{
 		fmt.Errorf("there is no VM %s in namespace %s: %w", name, c.namespace, err),
-		"list those of all namespaces by: kubectl vmop get -A",
+		"list the VMs of all namespaces with: kubectl vmop get -A",
 	}
 }
 

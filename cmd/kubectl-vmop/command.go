@@ -25,7 +25,7 @@ const exitCodes = `Exit codes:
     3  there is no such VM, disk or snapshot
     4  you may not do that
   124  --timeout has passed
-  ssh, scp, get and describe have those of the program that they run.`
+  ssh, scp, get and describe return the exit code of the program that they run.`
 
 func newPluginCommand() *cobra.Command {
 	var f flags

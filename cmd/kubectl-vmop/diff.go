@@ -254,7 +254,7 @@ func printDifferences(w io.Writer, form string, d differences) error {
 	for _, part := range []struct {
 		title string
 		list  []k8s.Change
-	}{{"Takes effect at once", d.Now}, {"Awaits a restart", d.Later}, {"Takes effect at the next start", d.Start}} {
+	}{{"Takes effect immediately", d.Now}, {"Needs a restart", d.Later}, {"Takes effect at the next start", d.Start}} {
 		if len(part.list) == 0 {
 			continue
 		}

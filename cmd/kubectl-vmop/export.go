@@ -95,7 +95,7 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 		Use: "export NAME FILE", Short: "Copy " + map[string]string{"disk": "a disk", "image": "an image"}[n.word] +
 			" to a file of this computer",
 		Long: "export copies the data to a new file, in the format qcow2 or raw, or as raw to the standard\n" +
-			"output (-). Holes stay holes. " + more + " A connection that breaks is made again. It needs the\n" +
+			"output (-). Holes stay holes. " + more + " A broken connection is opened again. It needs the\n" +
 			"right to execute programs in pods (pods/exec).",
 		Example: "  kubectl vmop " + n.word + " export web-root web-root.qcow2\n" +
 			"  kubectl vmop " + n.word + " export web-root - | zstd > web-root.zst",

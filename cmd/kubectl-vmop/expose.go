@@ -38,7 +38,7 @@ func newExpose(f *flags) *cobra.Command {
 	p.StringVar(&e.portName, "port-name", "", "`name` of the port")
 	p.StringVar(&e.protocol, "protocol", string(corev1.ProtocolTCP), "TCP or UDP")
 	p.StringVar(&e.kind, "type", string(corev1.ServiceTypeClusterIP), "ClusterIP, NodePort or LoadBalancer")
-	p.StringVar(&e.clusterIP, "cluster-ip", "", "`address` of the Service; None: that of the pod; default: any that is free")
+	p.StringVar(&e.clusterIP, "cluster-ip", "", "`address` of the Service; None: the pod's address; default: any free address")
 	p.StringVar(&e.externalIP, "external-ip", "", "`address` outside of the cluster that leads to the nodes")
 	p.StringVar(&e.family, "ip-family", "", "IPv4 or IPv6, or both, the first one preferred: IPv4,IPv6")
 	p.StringVar(&e.families, "ip-family-policy", "", "SingleStack, PreferDualStack or RequireDualStack")

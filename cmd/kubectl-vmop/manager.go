@@ -49,7 +49,7 @@ func (m *managerFlags) addFlags(root *cobra.Command) {
 	p.StringVar(&m.authority, "manager-ca", os.Getenv("VMOP_MANAGER_CA"),
 		"`file` with the certificate of the manager's authority; default VMOP_MANAGER_CA")
 	p.StringVar(&m.tokenFile, "token-file", os.Getenv("VMOP_TOKEN_FILE"),
-		"`file` with the token for the manager; default VMOP_TOKEN_FILE, then that of the kubeconfig's user")
+		"`file` with the token for the manager; default VMOP_TOKEN_FILE, then the token of the kubeconfig's user")
 	for _, name := range []string{"manager", "manager-ca", "token-file"} {
 		p.Lookup(name).DefValue = "" // keep the help independent of the environment
 	}

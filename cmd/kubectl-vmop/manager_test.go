@@ -320,7 +320,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"evict web":                     {2, "leave --manager out"},
 		"cd insert web a.iso --drive 7": {2, "which drive? --drive 1"},
 		"plan web -o argv":              {2, "must be text or json"},
-		"delete web --disks":            {2, "the manager leaves them"},
+		"delete web --disks":            {2, "the manager keeps disks"},
 		"create web2 --dry-run=server":  {1, "line 7: spec.vm.maximumCpus: want fewer"},
 	} {
 		_, err := p.run("", strings.Fields(line)...)

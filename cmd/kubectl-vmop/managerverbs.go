@@ -312,7 +312,7 @@ func (m *manager) createVM(cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, 
 // deleteVM deletes a VM and prints what remains.
 func (m *manager) deleteVM(cmd *cobra.Command, args []string, disks bool, form string, w waiting) error {
 	if disks {
-		return cli.UsageError{Err: errors.New("--disks: the manager leaves them; delete their claims by kubectl")}
+		return cli.UsageError{Err: errors.New("--disks: the manager keeps disks; delete their claims with kubectl")}
 	}
 	name, _ := splitName(args)
 	ctx, cancel := w.waitContext(cmd.Context())

@@ -55,7 +55,7 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 	cmd.Use = "migrate NAME | --all --outdated"
 	cmd.Flags().BoolVar(&all, "all", false, "all VMs of the namespace, with --outdated")
 	cmd.Flags().BoolVar(&only, "outdated", false, "VMs with pods that are not created from the current definition")
-	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`number` of VMs that are moved at a time, with --outdated")
+	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`number` of VMs to move at a time, with --outdated")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, with --outdated")
 	one, args := cmd.RunE, cmd.Args
 	cmd.Args = func(cmd *cobra.Command, names []string) error {
@@ -95,7 +95,7 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 // moveAll moves several VMs at a time and prints the result for each.
 func (c *cluster) moveAll(ctx context.Context, cmd *cobra.Command, all []outdated, atOnce int, dry bool) error {
 	if len(all) == 0 {
-		cmd.PrintErrln("no running VM awaits a restart")
+		cmd.PrintErrln("no running VM needs a restart")
 	}
 	var mu sync.Mutex
 	failed := 0

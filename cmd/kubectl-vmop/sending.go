@@ -105,7 +105,7 @@ func (c *cluster) sendImage(
 			}
 		}
 		s.failures++
-		s.shown.Show("broken", fmt.Sprintf("%s: the connection broke (%v), and is made again", what,
+		s.shown.Show("broken", fmt.Sprintf("%s: the connection broke (%v), and is opened again", what,
 			causeOfStream(err)))
 		select {
 		case <-ctx.Done():

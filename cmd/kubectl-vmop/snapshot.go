@@ -115,7 +115,7 @@ const consistencyFlag = "required-consistency"
 func (r *consistency) addFlag(cmd *cobra.Command, byDefault string) {
 	r.cmd = cmd
 	cmd.Flags().BoolVar(&r.required, consistencyFlag, false,
-		"fail rather than make a snapshot that is as after a power cut; default: "+byDefault)
+		"fail instead of creating a snapshot that is as after a power cut; default: "+byDefault)
 }
 
 // givenValue returns the user's choice; nil means the resource's default.

@@ -26,7 +26,7 @@ func (c *cluster) checkUnused(ctx context.Context, s anySnapshot) error {
 	}
 	return hinted{
 		fmt.Errorf("snapshot %s is in use: %s", s.name, user),
-		"wait until that is done; --force removes the snapshot all the same, and what isn't made yet never will be",
+		"wait until that is done; --force removes the snapshot anyway, and unfinished copies are never completed",
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *sshFlags) addFlags(cmd *cobra.Command, f *flags) {
 	p.IntVarP(&s.port, "port", "p", 22, "`port` of the guest")
 	p.StringVar(&s.knownHosts, "known-hosts", "", "`file` for the guest's host key; default: in the user's\nconfiguration, for each VM")
 	p.StringArrayVarP(&s.options, "local-ssh-opts", "t", nil, "`option` for ssh, may be repeated")
-	p.Bool("local-ssh", true, "there is no other than that of this computer")
+	p.Bool("local-ssh", true, "only the ssh of this computer is supported")
 	_ = p.MarkHidden("local-ssh") // cannot fail: the flag exists
 	cmd.ValidArgsFunction = f.completeNames
 	cmd.GroupID = groupUse

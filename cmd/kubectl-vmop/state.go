@@ -21,7 +21,7 @@ func newStart(f *flags) *cobra.Command {
 func newStop(f *flags) *cobra.Command {
 	cmd := f.newState("stop", "Ask the guest to shut down, and keep the VM stopped", v1.Stopped, "stopped",
 		"stop is an operation that sets spec.vm.state to Stopped: the guest is asked to shut down, and the VM is\n"+
-			"ended by force when its powerdownTimeout has passed. --force ends it at once, as pulling the plug does.")
+			"ended by force when its powerdownTimeout has passed. --force ends it immediately, as pulling the plug does.")
 	cmd.Example = "  kubectl vmop stop web --wait\n  kubectl vmop stop web --force"
 	return cmd
 }
@@ -115,8 +115,8 @@ func newRestart(f *flags) *cobra.Command {
 	const until = "the guest is running in the new pod"
 	cmd := f.newOperation("restart", v1.OperationRestart, fleet.Restart, "restarted", until)
 	cmd.Short = "Shut the guest down and start it again, with all pending changes"
-	cmd.Long = "restart asks the guest to shut down, and starts it again in a new pod with the present definition. What\n" +
-		"awaits that, kubectl vmop why lists. --force doesn't ask the guest."
+	cmd.Long = "restart asks the guest to shut down, and starts it again in a new pod with the current definition. To list\n" +
+		"changes that need a restart, use kubectl vmop why. --force doesn't ask the guest."
 	return cmd
 }
 

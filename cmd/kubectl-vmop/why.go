@@ -154,7 +154,7 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 		rows  [][]string
 	}{
 		{"Conditions", conditions},
-		{"Awaits a restart (kubectl vmop restart " + vm.Name + ")", pending},
+		{"Needs a restart (kubectl vmop restart " + vm.Name + ")", pending},
 		{"With that, QEMU's arguments", arguments},
 		{"Warnings", warnings[max(0, len(warnings)-mostWarnings):]},
 	} {

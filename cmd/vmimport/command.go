@@ -53,8 +53,8 @@ type common struct {
 }
 
 func (c *common) addFlags(p *pflag.FlagSet) {
-	p.Int64Var(&c.target.Size, "size", 0, "`bytes` that the disk is to have; default those of the image")
-	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of what must be converted; default that of\nthe target")
+	p.Int64Var(&c.target.Size, "size", 0, "size of the disk in `bytes`; default: size of the image")
+	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of data that must be converted; default: folder\nof the target")
 	p.Int64Var(&c.limits.Transfer, "max-transfer", 0, "`bytes` to transfer at most; default what the disk may need")
 	p.DurationVar(&c.limits.Time, "max-time", 6*time.Hour, "how long it may take")
 	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "how long nothing may be received")
@@ -116,11 +116,11 @@ func newImport(log *cli.LogFlags, reach outbound.Rule) *cobra.Command {
 	p.BoolVar(&f.upload, "upload", false, "wait for vmimport receive")
 	p.StringVar(&f.target.Path, "target", "", "`file` or block device to fill")
 	p.StringVar(&f.checksum, "checksum", "", "checksum of the bytes transferred: `sha256:HEX`, sha512, md5")
-	p.StringVar(&f.caFile, "ca-file", "", "`file` with authorities that are trusted, too (PEM)")
+	p.StringVar(&f.caFile, "ca-file", "", "`file` with additional trusted authorities (PEM)")
 	p.StringVar(&f.authFolder, "auth-folder", "", "`folder` with the files username and password, for the URL")
 	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
 	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
-	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false, "refuse sources at private addresses, too")
+	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false, "also refuse sources at private addresses")
 	f.door.addFlags(p)
 	f.addFlags(p)
 	return cmd

@@ -53,7 +53,7 @@ func newServe(log *cli.LogFlags) *cobra.Command {
 	p.StringVar(&e.TLS, "tls", "", "`folder` with ca-cert.pem, of the clients, server-cert.pem and\nserver-key.pem")
 	p.StringVar(&e.Address, "address", "0.0.0.0", "IP `address` to listen at")
 	p.Uint16Var(&e.Port, "port", nbd.Port, "`port` to listen at")
-	p.Int64Var(&size, "size", 0, "`bytes` of a file that is made if there is none, or of as many as\nits file system has room for")
+	p.Int64Var(&size, "size", 0, "size in `bytes` of the file if it must be created; default: as\nlarge as its file system has room for")
 	p.BoolVar(&e.ReadOnly, "read-only", false, "refuse writes")
 	p.StringVar(&termination, "termination-log", "", "`file` for the reason of a failure")
 	return cmd
@@ -65,7 +65,7 @@ func makeDisk(name string, size int64, logger *slog.Logger) error {
 		return nil
 	}
 	for _, fault := range disks.MakeImages([]vmspec.Drive{{File: name, Size: vmspec.Bytes(size)}}, logger) {
-		return fmt.Errorf("make the disk %s: %s", name, fault.Message)
+		return fmt.Errorf("create the disk %s: %s", name, fault.Message)
 	}
 	return nil
 }

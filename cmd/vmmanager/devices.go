@@ -41,7 +41,7 @@ func newDevices(log *cli.LogFlags) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.offerDevices(cmd) },
 	}
 	p := cmd.Flags()
-	p.StringArrayVar(&f.devices, "device", nil, "`resource=path` of a device that is offered in place of those,\n"+
+	p.StringArrayVar(&f.devices, "device", nil, "`resource=path` of a device that is offered instead of those,\n"+
 		"wherever there is one; may be repeated")
 	p.IntVar(&f.slots, "slots", devices.DefaultSlots, "how many pods of the node can have a device at a time")
 	p.StringVar(&f.folder, "folder", devices.DefaultFolder, "`folder` of the kubelet's device plugins")

@@ -59,7 +59,7 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 	p.StringVar(&f.listen, "listen", "", "`address` of this computer and port, such as 127.0.0.1:8080;\n"+
 		"port 0 is any that is free (default: an address that only\nthese pages have, the same each time)")
 	cmd.PersistentFlags().StringVar(&f.folder, "folder", "",
-		"`folder` with the configurations of VMs, in place of the usual\nones")
+		"`folder` with the configurations of VMs, instead of the usual\nfolders")
 	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default beside this program, then in PATH")
 	f.types.Add(cmd)
 	cmd.AddCommand(newLocalLink(&f), newLocalToken(&f))

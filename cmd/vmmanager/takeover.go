@@ -80,11 +80,11 @@ func newTakeover() *cobra.Command {
 	p := cmd.Flags()
 	p.StringArrayVarP(&f.files, "filename", "f", nil,
 		"`file` with resources, or with the configuration of a manager,\n"+
-			"in place of a namespace; \"-\" is standard input")
+			"instead of a namespace; \"-\" is standard input")
 	p.StringVar(&f.rules.ExplicitPath, "kubeconfig", "",
 		"kubeconfig `file`; default KUBECONFIG, then ~/.kube/config,\nthen the pod")
 	p.StringVar(&f.overrides.CurrentContext, "context", "", "`name` of the kubeconfig's context")
-	p.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "`namespace`; default that of the context")
+	p.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "`namespace`; default: the context's namespace")
 	p.StringVarP(&f.form, "output", "o", "text", "`form`: text or json")
 	p.BoolVar(&f.printConfig, "print-config", false,
 		"print the configuration for our manager only, with its secrets")

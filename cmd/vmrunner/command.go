@@ -90,7 +90,7 @@ func groupVerbs(root *cobra.Command) {
 // exitCodes are the exit codes, for the help.
 const exitCodes = `Exit codes:
     0  success; run: the guest or the user ended the VM
-    1  failure; run: the VM failed, and QEMU reported no exit code of its own
+    1  failure; run: the VM failed, and QEMU reported no exit code
     2  wrong usage, or a configuration that is missing or invalid
     3  the VM is not running; run: the VM is already running
   130  run: Ctrl-C (INT), and 143: TERM, before the guest was started`

@@ -123,7 +123,7 @@ func TestCtrlCInsists(t *testing.T) {
 		return err == nil && bytes.Contains(text, []byte("Booting")) // earlier, Ctrl-C would end the start
 	})
 	c.press("\x03")
-	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
+	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM immediately`)
 	c.press("\x03")
 	p.await(`The guest is asked again`)
 	wait.Until(t, func() bool { // the kernel merges signals that are pending at the same time
@@ -135,6 +135,6 @@ func TestCtrlCInsists(t *testing.T) {
 			return false
 		}
 	})
-	p.await(`The VM is ended at once`)
+	p.await(`The VM is ended immediately`)
 	require.Zero(t, p.exit())
 }

@@ -118,7 +118,7 @@ func printForecast(w io.Writer, f forecast) {
 	for _, part := range []struct {
 		title string
 		list  []status.Change
-	}{{"Takes effect at once", f.Now}, {"Awaits a restart", f.Later}} {
+	}{{"Takes effect immediately", f.Now}, {"Needs a restart", f.Later}} {
 		if len(part.list) > 0 {
 			fmt.Fprintln(w, part.title+":")
 			_ = cli.Table(w, changeRows(part.list)) // the terminal may be gone

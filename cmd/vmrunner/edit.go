@@ -140,7 +140,7 @@ func tellReview(cmd *cobra.Command, name string, r *inventory.Review) {
 	for _, part := range []struct {
 		title string
 		list  []status.Change
-	}{{"Takes effect now", r.Now}, {"Awaits a restart (vmrunner restart " + name + ")", r.Later}} {
+	}{{"Takes effect now", r.Now}, {"Needs a restart (vmrunner restart " + name + ")", r.Later}} {
 		if len(part.list) == 0 {
 			continue
 		}

@@ -44,7 +44,7 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	qemu := known(t, dir).QEMU.PID
 	for range 2 {
 		require.NoError(t, os.RemoveAll(run))
-		p.await(`the runtime directory was removed while the VM is running, and was made again`)
+		p.await(`the runtime directory was removed while the VM is running, and was created again`)
 		client := answers(t, dir)
 		counts(t, client)
 		screen, err := client.VNC(t.Context())
@@ -61,7 +61,7 @@ func TestARemovedRuntimeDirectoryIsMadeAgain(t *testing.T) {
 	for _, e := range entries {
 		require.NoError(t, os.RemoveAll(filepath.Join(run, e.Name())))
 	}
-	p.await(`was made again`)
+	p.await(`was created again`)
 	client := answers(t, dir)
 	hangUp(t, qemu, filepath.Join(run, "monitor.sock"))
 	p.await(`the connection with QEMU's monitor is broken`)
@@ -95,7 +95,7 @@ func TestAVMIsAdoptedWithoutItsRuntimeDirectory(t *testing.T) {
 	_, err = answers(t, dir).VNC(t.Context())
 	require.ErrorContains(t, err, "vnc.sock was removed while the VM is running")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
-	next.await(`was made again`)
+	next.await(`was created again`)
 	answers(t, dir)
 	next.kill()
 	third := adopted(t, dir)

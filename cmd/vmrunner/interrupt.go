@@ -58,8 +58,8 @@ func watchInterrupts(ctx context.Context, file string, out io.Writer) (stop func
 func (i *interrupts) handleInterrupt(ctx context.Context, now time.Time) {
 	i.count++
 	if i.count == 1 {
-		fmt.Fprintln(i.out, "\nThe guest is asked to shut down; the log says how long it has. Ctrl-C asks again; twice within "+
-			"2 seconds, or vmrunner stop --force, ends the VM at once.")
+		fmt.Fprintln(i.out, "\nThe guest is asked to shut down; the log shows how long it has. Ctrl-C asks again; twice within "+
+			"2 seconds, or vmrunner stop --force, ends the VM immediately.")
 		return
 	}
 	force := now.Sub(i.last) < insistTime
@@ -70,10 +70,10 @@ func (i *interrupts) handleInterrupt(ctx context.Context, now time.Time) {
 	switch {
 	case err != nil:
 	case force:
-		fmt.Fprintln(i.out, "\nThe VM is ended at once.")
+		fmt.Fprintln(i.out, "\nThe VM is ended immediately.")
 		err = client.Act(ctx, control.Kill)
 	default:
-		fmt.Fprintln(i.out, "\nThe guest is asked again; another Ctrl-C within 2 seconds ends the VM at once.")
+		fmt.Fprintln(i.out, "\nThe guest is asked again; another Ctrl-C within 2 seconds ends the VM immediately.")
 		_, err = client.QMP(ctx, qmp.Command{Execute: "system_powerdown"})
 	}
 	if err != nil {

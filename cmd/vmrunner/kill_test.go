@@ -171,7 +171,7 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 	second.await(`INF adopted`)
 	require.Equal(t, machine, known(t, dir).QEMU.PID)
 	rewrite(t, dir, "powerdownTimeout: 0", "powerdownTimeout: 1")
-	second.await(`the one before stays in force.*there are no rules`)
+	second.await(`the previous configuration stays active.*there are no rules`)
 	second.stops(dir)
 
 	third := start(t, dir, nil, "--vmtypes-policy", policy)

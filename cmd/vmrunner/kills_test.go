@@ -166,7 +166,7 @@ func (v *victim) something(p *program) string {
 	case 5, 6:
 		wait.Until(v.t, func() bool { return os.RemoveAll(filepath.Join(v.dir, "run")) == nil })
 		if n == 5 {
-			p.await("was made again")
+			p.await("was created again")
 			answers(v.t, v.dir)
 		}
 		return "removed directory"

@@ -153,7 +153,7 @@ func printFaults(cmd *cobra.Command, vms []inventory.VM) {
 		var faults yamlfile.Faults
 		switch {
 		case errors.As(vm.Fault, &faults) && len(faults) > 1:
-			cmd.PrintErrf("vmrunner: %s has %d faults; see them by: vmrunner edit %[1]s\n", vm.Name, len(faults))
+			cmd.PrintErrf("vmrunner: %s has %d errors; to see them: vmrunner edit %[1]s\n", vm.Name, len(faults))
 		case vm.Fault != nil:
 			cmd.PrintErrln("vmrunner:", cli.Printable(vm.Fault.Error()))
 		}

@@ -76,9 +76,9 @@ func TestASourceChoosesNoProgramOfTheTarget(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(j.toDir, "data", "vmtype.txtar"))
 			for _, said := range []string{out, j.receiving.out.String()} {
 				if args == nil {
-					require.Contains(t, said, "the source's VM type standard is not that of this vmrunner, and a VM type "+
-						"chooses which programs run: on the target, use the version of vmrunner by which the source was first "+
-						"started, or, if you trust the source, add --trust-source to vmrunner receive")
+					require.Contains(t, said, "the source's VM type standard is not the type of this vmrunner, and a VM type "+
+						"chooses which programs run: on the target, use the version of vmrunner that first started the source, "+
+						"or, if you trust the source, add --trust-source to vmrunner receive")
 				} else {
 					require.Contains(t, said, "confined = False of /bin/sh is not accepted from another runner")
 				}

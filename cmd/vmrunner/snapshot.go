@@ -140,8 +140,8 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&withConfig, "with-config", false, "restore the configuration, too")
-	cmd.Flags().StringVar(&to, "to", "", "make a new VM of this `name`")
+	cmd.Flags().BoolVar(&withConfig, "with-config", false, "also restore the configuration")
+	cmd.Flags().StringVar(&to, "to", "", "create a new VM with this `name`")
 	cli.AtMostOne(cmd, "with-config", "to")
 	return cmd
 }

@@ -72,7 +72,7 @@ func ReadAuthority(p Pair) (*Authority, error) {
 	}
 	ec, ok := signer.(*ecdsa.PrivateKey)
 	if !ok || !ec.PublicKey.Equal(parsed.PublicKey) || !parsed.IsCA {
-		return nil, errors.New("read an authority: the key is not that of the certificate, or it is of no authority")
+		return nil, errors.New("read an authority: the key does not match the certificate, or the certificate is not an authority's")
 	}
 	return &Authority{Certificate: p.Certificate, key: ec, parsed: parsed}, nil
 }

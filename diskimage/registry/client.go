@@ -81,7 +81,7 @@ type guard struct {
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if host := req.URL.Hostname(); req.URL.Scheme != "https" && !g.insecure && !outbound.IsThisComputer(host) {
 		return nil, diskimage.Refuse(diskimage.SourceRefused,
-			"%s is not reached by https, and http is not permitted", host)
+			"%s is not reachable over https, and http is not permitted", host)
 	}
 	resp, err := g.base.RoundTrip(req)
 	if err == nil && g.most > 0 {

@@ -15,7 +15,7 @@ import (
 // PlanFlags adds the flags for how to print a plan.
 func PlanFlags(cmd *cobra.Command, form *string, why *bool) {
 	OutputFlag(cmd, form, "text", "argv", "shell", "json")
-	cmd.Flags().BoolVar(why, "why", false, "show where each argument was made")
+	cmd.Flags().BoolVar(why, "why", false, "show where each argument was created")
 }
 
 // PrintPlan prints a plan in one of the formats of PlanFlags.

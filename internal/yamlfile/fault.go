@@ -172,7 +172,7 @@ func (r *report) asError() error {
 	})
 	if r.more > 0 {
 		last := r.faults[len(r.faults)-1]
-		last.Path, last.Message, last.Hint, last.Source = "", fmt.Sprintf("%d more faults", r.more), "", ""
+		last.Path, last.Message, last.Hint, last.Source = "", fmt.Sprintf("%d more errors", r.more), "", ""
 		r.faults = append(r.faults, last)
 	}
 	return r.faults

@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 	var faults Faults
 	require.ErrorAs(t, r.Err(), &faults)
 	require.Len(t, faults, mostFaults+1)
-	require.Contains(t, faults[mostFaults].Message, "more faults")
+	require.Contains(t, faults[mostFaults].Message, "more errors")
 	require.Len(t, faults.Unwrap(), mostFaults+1)
 }
 

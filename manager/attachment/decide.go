@@ -207,7 +207,7 @@ func (s Situation) isWanted() (bool, Plan) {
 			s.kindAndName(),
 			s.Other)
 	case s.Other != "":
-		return because(Failed, ReasonConflict, "the attachment %s is for %s, too: delete one of them", s.Other,
+		return because(Failed, ReasonConflict, "the attachment %s is also for %s: delete one of them", s.Other,
 			s.kindAndName())
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
 		return because(Pending, ReasonVMStopped, "the VM %s is not running: the %s is attached when it is", s.VMName,

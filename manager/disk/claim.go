@@ -49,7 +49,7 @@ func ClaimAsDisk(c *corev1.PersistentVolumeClaim, user string) *v1.VirtualDisk {
 	switch of := Owner(c); {
 	case of != "":
 		is.Reason = ReasonSourceForbidden
-		is.Message = fmt.Sprintf("%s is that of the disk or image %s: name that in its place (spec.dataSource.objectRef)",
+		is.Message = fmt.Sprintf("%s belongs to the disk or image %s: name that instead (spec.dataSource.objectRef)",
 			what, of)
 	case c.Labels[v1.LabelDataSource] != "true":
 		is.Reason = ReasonSourceForbidden

@@ -70,7 +70,7 @@ func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 		return noImage(c, v1.DiskPending, ReasonStoring, "it is being stored in this namespace, as the VirtualImage "+
 			name)
 	case isOfEarlier(c, i):
-		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s is that of a "+
+		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s belongs to a "+
 			"ClusterVirtualImage %s that was deleted: waiting until it is gone", name, c.Name))
 	case !IsOfCluster(c, i):
 		return noImage(c, v1.DiskFailed, ReasonImageTaken, fmt.Sprintf("a VirtualImage %s already exists "+

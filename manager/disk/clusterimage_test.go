@@ -67,7 +67,7 @@ func TestTheImageOfAClusterImage(t *testing.T) {
 		},
 		"of an earlier one": {
 			c, stored(owner("zero", "ClusterVirtualImage")), disk.Wait, disk.ReasonImageNotReady,
-			"is that of a ClusterVirtualImage debian that was deleted: waiting until it is gone",
+			"belongs to a ClusterVirtualImage debian that was deleted: waiting until it is gone",
 		},
 		"image deleted": {
 			c, stored(func(i *v1.VirtualImage) { i.DeletionTimestamp = &deleted }), disk.Wait, disk.ReasonImageNotReady,

@@ -230,7 +230,7 @@ func TestCopyOfAClaim(t *testing.T) {
 			func(c *corev1.PersistentVolumeClaim) { c.Labels = nil },
 		},
 		{
-			"", disk.ReasonSourceForbidden, "is that of the disk or image root: name that in its place",
+			"", disk.ReasonSourceForbidden, "belongs to the disk or image root: name that instead",
 			func(c *corev1.PersistentVolumeClaim) {
 				of := metav1.OwnerReference{APIVersion: v1.GroupVersion().String(), Kind: "VirtualDisk", Name: "root"}
 				of.Controller = new(true)

@@ -53,7 +53,7 @@ func Possible(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *core
 // possible.
 func refuseOperation(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
 	if vm.DeletionTimestamp != nil && (o.Type != v1.OperationStop || !o.Force || pod == nil) {
-		return refusedInPhase("the VM is being deleted; Stop with force: true ends its guest at once")
+		return refusedInPhase("the VM is being deleted; Stop with force: true ends its guest immediately")
 	}
 	switch o.Type {
 	case v1.OperationStart:
@@ -95,7 +95,7 @@ func refuseStop(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *co
 	case pod == nil:
 		return refusedInPhase("the VM is Stopped already")
 	case !o.Force:
-		return refusedInPhase("the VM is being stopped already; force: true ends its guest at once")
+		return refusedInPhase("the VM is being stopped already; force: true ends its guest immediately")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	case vm.Spec.RunPolicy == v1.AlwaysOff:
 		return refusedByPolicy(vm, "restarted")
 	case pod == nil && isToRun(vm):
-		return refusedInPhase("the VM is %s and has no guest; Start tries again at once if it has failed", phaseOf(vm))
+		return refusedInPhase("the VM is %s and has no guest; Start tries again immediately if it has failed", phaseOf(vm))
 	case !isToRun(vm) && (pod == nil || !o.Force):
 		return refusedInPhase("the VM is %s: start it", phaseOf(vm))
 	case decide.Terminating(pod) && !o.Force:

@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, "NotApplicableForRunPolicy: spec.runPolicy is AlwaysOff: the VM can't be started before it is "+
 		"AlwaysOnUnlessStoppedManually or Manual", refuse(made(start), v1.AlwaysOff, "off"))
 	require.Contains(t, refuse(made(start), v1.AlwaysOn, "running"), "starts automatically")
-	require.Contains(t, refuse(made(stop), "", "stopping"), "force: true ends its guest at once")
+	require.Contains(t, refuse(made(stop), "", "stopping"), "force: true ends its guest immediately")
 	require.Contains(t, refuse(made(restart), "", "off"), "the VM is Stopped: start it")
 
 	vm, pod := machine("", "running")

@@ -97,7 +97,7 @@ func (s Situation) storedPhase() (phase v1.SnapshotPhase, reason, message string
 	if s.Volume.Ready {
 		return v1.SnapshotReady, "", message
 	}
-	storing := "the storage is making the snapshot"
+	storing := "the storage is creating the snapshot"
 	if s.Volume.Failure != "" {
 		storing = "the storage tries on: " + s.Volume.Failure
 	}

@@ -73,7 +73,7 @@ func heldWithoutRunner(vm *prepare.VM) *status.Confinement {
 func lastWanted(vm *prepare.VM, log *slog.Logger) *prepare.VM {
 	next, err := vm.Renewed(record.ReadConfig(vm))
 	if err != nil {
-		log.Warn("the configuration in force when the earlier runner was killed is unknown", "err", err)
+		log.Warn("the configuration that was active when the earlier runner was killed is unknown", "err", err)
 		return vm
 	}
 	return next

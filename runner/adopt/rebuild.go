@@ -139,10 +139,10 @@ func (f *finding) rebuildRecord(ctx context.Context) (*Remains, error) {
 	r, err := f.rebuiltMachine(ctx, qemu, who)
 	if err != nil {
 		return nil, fmt.Errorf("the VM is running (process %d, name %s, uuid %s, status %s), but cannot be adopted: %w, "+
-			"and cannot be made again: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again",
+			"and cannot be created again: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again",
 			qemu.PID, who.name, who.uuid, who.status, f.err, err)
 	}
-	f.log.Warn("the record of the machine is wrong, and was made again", "because", f.err, "pid", qemu.PID,
+	f.log.Warn("the record of the machine is wrong, and was created again", "because", f.err, "pid", qemu.PID,
 		"name", who.name, "uuid", who.uuid, "status", who.status)
 	if err := r.Write(f.dir); err != nil {
 		f.log.Warn("the record of the machine is not written", "err", err)
@@ -207,7 +207,7 @@ func (f *finding) draftRecords(who identity) (drafts []record.Machine, err error
 	kept := filepath.Join(f.vm.DataDir, prepare.TypeFile)
 	if _, err := os.Stat(filepath.Join(f.dir, prepare.TypeFile)); err != nil {
 		if vmType, err = readfile.ReadFile(kept, prepare.LargestRecord); err != nil {
-			return nil, fmt.Errorf("the type of the VM that runs is gone, too: %w", err)
+			return nil, fmt.Errorf("the type of the running VM is gone, too: %w", err)
 		}
 	}
 	_, err = os.Stat(kept)

@@ -59,7 +59,7 @@ func writeMetrics(s status.Status, m sample) *metricsWriter {
 	for _, kind := range [...]string{status.SPICE, status.VNC, status.Serial} {
 		w.writeValue(float64(countViewers(s.Consoles, kind)), kind)
 	}
-	w.beginFamily("vmop_vm_pending_changes", "gauge", "Changes of the configuration that await a restart.")
+	w.beginFamily("vmop_vm_pending_changes", "gauge", "Changes of the configuration that need a restart.")
 	w.writeValue(float64(len(s.RestartAwaitingChanges)))
 	w.beginFamily("vmop_vm_problems", "gauge", "Problems of the VM.")
 	w.writeValue(float64(len(s.Problems)))

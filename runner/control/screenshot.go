@@ -150,7 +150,7 @@ func (s *Server) screenshotFile(ctx context.Context) (file *os.File, size int64,
 func (s *Server) unnamedFile() (from, to *os.File, err error) {
 	made, err := os.CreateTemp(s.opts.Dir, "shot")
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a file for the screenshot: %w", err)
+		return nil, nil, fmt.Errorf("create a file for the screenshot: %w", err)
 	}
 	defer made.Close()
 	defer os.Remove(made.Name())

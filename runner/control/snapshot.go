@@ -83,7 +83,7 @@ func (s *Server) postSnapshot(w http.ResponseWriter, r *http.Request) error {
 		say(snapshotLine{Error: err.Error()})
 		return nil
 	}
-	s.opts.Log.Info("a snapshot was made", "name", name, "frozen", answer.Frozen)
+	s.opts.Log.Info("a snapshot was created", "name", name, "frozen", answer.Frozen)
 	say(snapshotLine{Snapshot: &answer})
 	return nil
 }

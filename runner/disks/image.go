@@ -105,7 +105,7 @@ func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	}
 	image, err := os.OpenFile(d.File, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("make the image: %w", err)
+		return 0, fmt.Errorf("create the image: %w", err)
 	}
 	defer image.Close()
 	have, room, err := roomFor(image)

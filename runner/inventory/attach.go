@@ -103,7 +103,7 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 		}
 	}
 	if _, there := os.Lstat(file); err != nil && missing != nil && there == nil {
-		err = fmt.Errorf("%w; %s was made, and stays", err, file)
+		err = fmt.Errorf("%w; %s was created, and stays", err, file)
 	}
 	c.Disk = vm.diskOf(at, whole) // the file may exist now
 	return c, err

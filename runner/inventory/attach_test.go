@@ -248,7 +248,7 @@ func TestDisksOfAStoppedVM(t *testing.T) {
 		drive vmspec.Drive
 		want  string
 	}{
-		{vmspec.Drive{File: "/nowhere"}, `3].file: "/nowhere" does not exist (with size, such as size: 20 GiB, it is made)`},
+		{vmspec.Drive{File: "/nowhere"}, `3].file: "/nowhere" does not exist (with size, such as size: 20 GiB, it is created)`},
 		{vmspec.Drive{Size: vmspec.MiB, Serial: "far"}, `4].serial: "far" is taken (by vm.drives[3].serial)`},
 		{vmspec.Drive{Size: vmspec.MiB + 1}, `3].size: is not a whole number of MiB`},
 		{vmspec.Drive{File: "/nowhere/x", Size: vmspec.MiB}, `3].file: the directory "/nowhere" does not exist`},

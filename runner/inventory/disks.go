@@ -304,7 +304,7 @@ func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vm
 	}
 	at := slices.IndexFunc(list, func(d Disk) bool { return d.Place == i })
 	if have := list[at].Size; int64(size) < have {
-		return nil, fmt.Errorf("resize the disk %s of %s to %s: it has %s, and no disk is made smaller than it is", disk,
+		return nil, fmt.Errorf("resize the disk %s of %s to %s: it has %s, and disks cannot shrink", disk,
 			name, size, vmspec.Bytes(have))
 	}
 	text, err := vm.readText()

@@ -204,7 +204,7 @@ func isNamed(cfg *config.Config, name string) error {
 		return nil
 	}
 	return cfg.Locate([]vmspec.Fault{{
-		Path: "vm.name", Message: fmt.Sprintf("is %q, and the file is that of the VM %q", cfg.VM.Name, name),
+		Path: "vm.name", Message: fmt.Sprintf("is %q, but the file belongs to the VM %q", cfg.VM.Name, name),
 		Hint: "rename one of them",
 	}})
 }

@@ -84,7 +84,7 @@ func TestListHasAllVMs(t *testing.T) {
 	require.Equal(t, []string{second}, byName["twice"].Ignored)
 	for name, fault := range map[string]string{
 		"wrong": "maximumRm", "broken": "broken.yaml",
-		"other": `vm.name: is "another", and the file is that of the VM "other"`,
+		"other": `vm.name: is "another", but the file belongs to the VM "other"`,
 	} {
 		require.ErrorContains(t, byName[name].Fault, fault)
 		require.ErrorAs(t, byName[name].Fault, new(yamlfile.Faults))

@@ -43,8 +43,8 @@ func adviceInOrder() []advice {
 		},
 		{
 			find(`tpm-emulator: TPM result for CMD_INIT`),
-			"the state of the TPM is damaged: put a backup in the place of STATE, or move it away to have a new TPM made, which " +
-				"knows no secret of the old one",
+			"the state of the TPM is damaged: replace STATE with a backup, or move it away to create a new TPM, which " +
+				"contains no secrets of the old TPM",
 		},
 		{
 			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),

@@ -82,8 +82,8 @@ func inspectCopy(f plan.CopyOnce) (copyState, error) {
 		return copyState{exists: true, kind: f.Kind}, nil
 	case !absent:
 		return copyState{}, fmt.Errorf("%s is damaged, so it is unknown what %s is good for, and its %d bytes aren't the "+
-			"%d of its template %s; nothing was changed; write the right kind to the record (%s is wanted), or move both "+
-			"files away to have new ones made",
+			"%d of its template %s; no file was changed; write the right kind to the record (%s is wanted), or move both "+
+			"files away to create new files",
 			f.To+prepare.KindSuffix, f.To, have.Size(), template.Size(), f.From, f.Kind)
 	}
 	return copyState{exists: true, kind: unknownKind}, nil
@@ -107,7 +107,7 @@ func sameSize(f plan.CopyOnce) error {
 	}
 	if have.Size() != template.Size() {
 		return fmt.Errorf(
-			"it has %d bytes, and its template %s has %d: it is damaged, or of other firmware; nothing was changed; put a backup in its place, or move it away to have a new one made", have.Size(), f.From, template.Size())
+			"it has %d bytes, and its template %s has %d: it is damaged, or of other firmware; no file was changed; replace it with a backup, or move it away to create a new file", have.Size(), f.From, template.Size())
 	}
 	return nil
 }

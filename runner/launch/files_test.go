@@ -119,8 +119,8 @@ func TestCopyStaysIfItsRecordIsDamaged(t *testing.T) {
 			f := plan.CopyOnce{From: filepath.Join(dir, "template"), To: filepath.Join(dir, "vars"), Kind: "4m"}
 			_, err := copyOnce(f)
 			require.EqualError(t, err, strings.ReplaceAll("PATH/vars.kind is damaged, so it is unknown what PATH/vars is "+
-				"good for, and its 12 bytes aren't the 4 of its template PATH/template; nothing was changed; write the right "+
-				"kind to the record (4m is wanted), or move both files away to have new ones made", "PATH", dir))
+				"good for, and its 12 bytes aren't the 4 of its template PATH/template; no file was changed; write the right "+
+				"kind to the record (4m is wanted), or move both files away to create new files", "PATH", dir))
 			require.Equal(t, have, folder.Contents(t, dir))
 		})
 	}

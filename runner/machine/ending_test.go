@@ -194,7 +194,7 @@ func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
 	k.state.HelperStarted("passt-net0", nil, errors.New("exit status 1\n  said"), k.now)
 	k.passes(networkPause)
 	k.does("StartHelper passt-net0")
-	require.Equal(t, []string{"passt-net0 has ended: no process in its place: exit status 1 said; it is started again, " +
+	require.Equal(t, []string{"passt-net0 has ended: no process replaces it: exit status 1 said; it is started again, " +
 		"until then a network of the VM doesn't work"}, k.faults(vmstatus.ReasonHelperLost))
 
 	k = found(t, withNetwork, func(c *Config) { c.Running = nil })

@@ -87,7 +87,7 @@ func (h *helpers) noteRestart(name string, err error, now time.Time) {
 	h.networks[name] = now.Add(networkPause)
 	if err != nil {
 		why := strings.Join(strings.Fields(err.Error()), " ")
-		h.ended = append(h.ended, endedHelper{name, "no process in its place: " + why, now.Add(networkPause)})
+		h.ended = append(h.ended, endedHelper{name, "no process replaces it: " + why, now.Add(networkPause)})
 		return
 	}
 	h.addLog(slog.LevelInfo, "a helper was started again: the network works, connections through it are lost", "process", name)

@@ -188,7 +188,7 @@ func (w *wanted) logProblems() {
 func (w *wanted) takeReading(r Reading) {
 	if r.Err != "" {
 		w.publishUpdates(status.Read{Generation: w.nextGeneration(r.Generation), Error: r.Err})
-		w.addLog(slog.LevelError, "the configuration cannot be used; the one before stays in force", "err", r.Err)
+		w.addLog(slog.LevelError, "the configuration cannot be used; the previous configuration stays active", "err", r.Err)
 		return
 	}
 	generation := w.nextGeneration(r.Generation)
@@ -217,7 +217,7 @@ func (w *wanted) nextGeneration(own int64) int64 {
 // awaitRestart records the changes that need a restart of the VM, or why they are unknown.
 func (w *wanted) awaitRestart(list status.Pending, err error) {
 	if err != nil {
-		w.addLog(slog.LevelWarn, "the changes that await a restart are not known", "err", err)
+		w.addLog(slog.LevelWarn, "the changes that need a restart are not known", "err", err)
 		w.typeFault = err.Error()
 		return
 	}
@@ -234,10 +234,10 @@ func (w *wanted) awaitRestart(list status.Pending, err error) {
 	}
 	w.pending = text
 	if text == "" {
-		w.addLog(slog.LevelInfo, "no change awaits a restart")
+		w.addLog(slog.LevelInfo, "no change needs a restart")
 		return
 	}
-	w.addLog(slog.LevelInfo, "changes await a restart of the VM", "paths", paths)
+	w.addLog(slog.LevelInfo, "changes need a restart of the VM", "paths", paths)
 }
 
 func (w *wanted) observeEvent(e qmp.Event, now time.Time) { w.rules.Observe(e, now) }

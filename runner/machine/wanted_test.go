@@ -77,7 +77,7 @@ func TestWhatAwaitsARestart(t *testing.T) {
 	k.state.AwaitRestart(status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}}, nil)
 	k.does()
 	require.Len(t, k.known.RestartAwaitingChanges, 1)
-	k.logged("changes await a restart of the VM")
+	k.logged("changes need a restart of the VM")
 	k.state.AwaitRestart(status.Pending{}, errors.New("own.star:1: no"))
 	k.does()
 	require.Len(t, k.known.RestartAwaitingChanges, 1, "what was known before")
@@ -87,5 +87,5 @@ func TestWhatAwaitsARestart(t *testing.T) {
 	k.does()
 	require.Empty(t, k.known.RestartAwaitingChanges)
 	require.Empty(t, k.known.Problems)
-	k.logged("no change awaits a restart")
+	k.logged("no change needs a restart")
 }

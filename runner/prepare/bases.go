@@ -53,8 +53,8 @@ func (vm *VM) keptBases() (map[string][]string, error) {
 		err = json.Unmarshal(text, &kept)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what images are overlays of: %w; put a backup of %s in its place, or remove it to "+
-			"start the VM with what the images say", err, vm.basesPath())
+		return nil, fmt.Errorf("read what images are overlays of: %w; replace %s with a backup, or remove it to "+
+			"start the VM with the base images that the images name", err, vm.basesPath())
 	}
 	return kept, nil
 }
@@ -85,9 +85,9 @@ func (vm *VM) KeepBases() error {
 		}
 		for _, base := range found {
 			if known && !slices.Contains(before, base) && !vm.inRepository(base) {
-				faults = append(faults, fmt.Errorf("the image %s says that it is an overlay of %s, and wasn't when the VM was "+
-					"first started with it: a guest that has broken out may have written that; if it was you, remove %s to "+
-					"start the VM with what its images say", image, printable.Line(base), vm.basesPath()))
+				faults = append(faults, fmt.Errorf("the image %s names %s as its base image, which it did not when the VM was "+
+					"first started with it: a guest that has broken out may have written that; if you did, remove %s to "+
+					"start the VM with the base images that its images name", image, printable.Line(base), vm.basesPath()))
 			}
 		}
 		return nil

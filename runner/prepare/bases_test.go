@@ -77,6 +77,6 @@ func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	require.True(t, mayRead("other.qcow2"))
 
 	folder.Fill(t, at("data"), folder.Files{basesFile: "junk"})
-	require.ErrorContains(t, vm.KeepBases(), "put a backup of "+at("data/"+basesFile)+" in its place")
+	require.ErrorContains(t, vm.KeepBases(), "replace "+at("data/"+basesFile)+" with a backup")
 	require.False(t, mayRead("other.qcow2"))
 }

@@ -69,7 +69,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// Ports are those that are wanted; other changes await a restart.
+// Ports are those that are wanted; other changes need a restart.
 func TestCardsOfARunningMachine(t *testing.T) {
 	t.Parallel()
 	of := func(kind vmspec.NetworkType, port int) *VM {

@@ -68,7 +68,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 		return nil, nil, nil
 	case lost:
 		return nil, nil, fmt.Errorf("%s, the VM type that this VM was first started with, is gone, but %s exists; another type "+
-			"could change the guest's hardware: put a backup in its place, or set updateVmType: true to take the type from the "+
+			"could change the guest's hardware: restore a backup, or set updateVmType: true to take the type from the "+
 			"library", filepath.Join(dataDir, pinnedType), PinnedMachines)
 	}
 	if len(data) == 0 && len(machines) == 0 {
@@ -79,7 +79,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 		return nil, nil, nil
 	}
 	if err := vmType.Load(); err != nil {
-		return nil, nil, fmt.Errorf("pinned in %s: %w; put a backup in its place, or set updateVmType: true to take the type "+
+		return nil, nil, fmt.Errorf("pinned in %s: %w; restore a backup, or set updateVmType: true to take the type "+
 			"from the library again", filepath.Join(dataDir, pinnedType), err)
 	}
 	return &Pin{Archive: data, Kept: true, Machines: machines}, vmType, nil
@@ -122,8 +122,8 @@ func ReadMachines(dataDir string) (map[string]string, error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) != 2 {
-			return nil, fmt.Errorf("%s:%d: %q must be an alias and a machine version, such as q35 pc-q35-7.2; put a backup "+
-				"in its place, or set updateVmType: true to take the type, and this QEMU's machine version, again",
+			return nil, fmt.Errorf("%s:%d: %q must be an alias and a machine version, such as q35 pc-q35-7.2; restore a backup, "+
+				"or set updateVmType: true to take the type, and this QEMU's machine version, again",
 				path, i+1, printable.Clip(printable.Line(line), 40))
 		}
 		machines[fields[0]] = fields[1]

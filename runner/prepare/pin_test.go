@@ -90,23 +90,23 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 		{
 			"no archive", pinnedType, strings.Repeat("\x80", 1000) + "\n",
 			"pinned in PATH: not an archive of a VM type: the first line is \"" + strings.Repeat("�", 39) +
-				"…\", but must be \"VM type \" and a module; put a backup in its place, or set updateVmType: true to take the type " +
+				"…\", but must be \"VM type \" and a module; restore a backup, or set updateVmType: true to take the type " +
 				"from the library again",
 		},
 		{
 			"empty archive", pinnedType, "",
-			`pinned in PATH: not an archive of a VM type: the first line is "", but must be "VM type " and a module; put a backup ` +
-				"in its place, or set updateVmType: true to take the type from the library again",
+			`pinned in PATH: not an archive of a VM type: the first line is "", but must be "VM type " and a module; restore a ` +
+				"backup, or set updateVmType: true to take the type from the library again",
 		},
 		{
 			"a line of machines.txt", PinnedMachines, "q35 pc-q35-7.2\njunk\n",
-			`PATH:2: "junk" must be an alias and a machine version, such as q35 pc-q35-7.2; put a backup in its place, ` +
+			`PATH:2: "junk" must be an alias and a machine version, such as q35 pc-q35-7.2; restore a backup, ` +
 				"or set updateVmType: true to take the type, and this QEMU's machine version, again",
 		},
 		{
 			"zeros in machines.txt", PinnedMachines, strings.Repeat("\x00", 1000),
 			`PATH:1: "` + strings.Repeat("�", 39) + `…" must be an alias and a machine version, such as q35 ` +
-				"pc-q35-7.2; put a backup in its place, or set updateVmType: true to take the type, and this QEMU's machine " +
+				"pc-q35-7.2; restore a backup, or set updateVmType: true to take the type, and this QEMU's machine " +
 				"version, again",
 		},
 	}

@@ -306,7 +306,7 @@ func (vm *VM) refuseOpenDisplays() error {
 	for _, e := range vm.Spec.Display.Exposed() {
 		faults = append(faults, vmspec.Fault{
 			Path:    e.Path,
-			Message: "has no password and listens on " + e.Address + ": whoever reaches that could use the screen",
+			Message: "has no password and listens on " + e.Address + ": anyone who can reach it could use the screen",
 			Hint: "write a password to the file display-password beside the configuration, or set " + e.Path +
 				".address: 127.0.0.1, or vm.display.withoutPassword: true",
 		})
@@ -349,7 +349,7 @@ func (vm *VM) Unprotected() string {
 	if list == nil {
 		return ""
 	}
-	return "whoever reaches it uses the screen without a password: " + strings.Join(list, ", ")
+	return "anyone who can reach it can use the screen without a password: " + strings.Join(list, ", ")
 }
 
 // Emulated returns the reason why the guest's CPUs are emulated although KVM was permitted; empty if they aren't.

@@ -146,7 +146,7 @@ func refusedType(name, vmTypes string, missing error) error {
 	}
 	whose, how := "the one in "+vmTypes, "copy the source's files there"
 	if vmtypes.IsStock(name) {
-		whose, how = "that of this vmrunner", "use the version of vmrunner by which the source was first started"
+		whose, how = "the type of this vmrunner", "use the version of vmrunner that first started the source"
 	}
 	return fmt.Errorf("the source's VM type %s is not %s, and %s: on the target, %s, or, if you trust the source, add "+
 		"--trust-source to vmrunner receive; or on the source, use the target's version, with updateVmType: true, and "+

@@ -52,7 +52,7 @@ func (d *domain) readKind(n *node) {
 		d.vmSection().Accelerator = vmspec.AcceleratorTCG
 		d.keepPart(n, "vm.accelerator: tcg")
 	default:
-		d.blockPart(n, "a domain of type "+kind+" is not QEMU's", "make a new VM for its disks")
+		d.blockPart(n, "a domain of type "+kind+" is not QEMU's", "create a new VM for its disks")
 	}
 }
 

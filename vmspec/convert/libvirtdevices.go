@@ -233,7 +233,7 @@ func (d *domain) readTPM(n *node) {
 		return
 	}
 	if model := n.attributeNode("model"); model.textValue() == "tpm-crb" {
-		d.changePart(model, "tpm-tis in place of tpm-crb: the guest has drivers for both", "")
+		d.changePart(model, "tpm-tis instead of tpm-crb: the guest has drivers for both", "")
 	} else {
 		d.keepPart(model, "vm.useTpm")
 	}

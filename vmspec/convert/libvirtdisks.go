@@ -18,7 +18,7 @@ func (d *domain) readDisk(n *node) {
 		d.blockPart(n, "a "+device+" is a VM type's matter", "your own type: docs/vm-types/add-device.md")
 		return
 	case n.firstChild("encryption") != nil, n.firstChild("source").firstChild("encryption") != nil:
-		d.blockPart(n, "an encrypted image can't be opened", "qemu-img convert makes a copy that isn't encrypted")
+		d.blockPart(n, "an encrypted image can't be opened", "qemu-img convert creates a copy that isn't encrypted")
 		return
 	}
 	drive := vmspec.Drive{ReadOnly: device != "cdrom" && n.firstChild("readonly") != nil}
@@ -152,7 +152,7 @@ func (d *domain) driverParts(driver *node) {
 			if a.text == "stop" {
 				d.keepPart(a, "always so")
 			} else {
-				d.changePart(a, "a guest whose disk has an error is stopped: docs/concepts/faults.md", "")
+				d.changePart(a, "the guest is stopped when its disk has an error: docs/concepts/faults.md", "")
 			}
 			a.seeAll()
 		case "copy_on_read":
@@ -181,7 +181,7 @@ func (d *domain) readBus(n *node, drive *vmspec.Drive) {
 		drive.Bus = "scsi"
 		d.keepPart(bus, "the drive's bus")
 	case isCD && (value == "ide" || value == "sata"):
-		d.keepPart(bus, "the drive's bus is that of the machine")
+		d.keepPart(bus, "the machine determines the drive's bus")
 	case isCD:
 		d.changePart(bus, "ide", "")
 	case d.diskBus() == value:

@@ -15,7 +15,7 @@ func (d *domain) readNetwork(n *node) {
 	switch kind.textValue() {
 	case "bridge":
 		if port := n.firstChild("virtualport"); port != nil {
-			d.blockPart(n, "a port of "+port.attributeValue("type")+" can't be made",
+			d.blockPart(n, "a port of "+port.attributeValue("type")+" can't be created",
 				"a bridge of Linux: <interface type='bridge'>")
 			return
 		}
@@ -72,7 +72,7 @@ func (d *domain) namedNetwork(n, source *node, net *vmspec.Network) bool {
 			", which must exist when the VM starts: libvirt creates it", "")
 	case name == "default":
 		net.Type = vmspec.NetworkMasquerade
-		d.changePart(source, "vm.network[].type: masquerade, in place of libvirt's NAT: the guest gets another address, and "+
+		d.changePart(source, "vm.network[].type: masquerade, instead of libvirt's NAT: the guest gets another address, and "+
 			"doesn't see libvirt's other guests", "--bridge default=virbr0 leaves it in libvirt's network; "+
 			"docs/reference/networking.md#masquerade has the rights that it needs")
 	default:
@@ -118,7 +118,7 @@ func (d *domain) readTap(n *node, net *vmspec.Network) {
 			d.dropPart(target, "the runner names the tap")
 		}
 	}
-	d.dropPart(n.firstChild("target").attributeNode("managed"), "the runner makes the tap")
+	d.dropPart(n.firstChild("target").attributeNode("managed"), "the runner creates the tap")
 	for _, child := range n.children {
 		switch child.name {
 		case "address", "rom", "acpi", "guest":

@@ -136,7 +136,7 @@ func (d *domain) readCPU(n, name *node) {
 	mode, model := n.attributeNode("mode"), n.firstChild("model")
 	model.attributeValue("fallback")
 	if v := model.attributeNode("vendor_id"); v != nil {
-		d.changePart(v, "the CPU's vendor is that of the model", "vendor=… in vm.cpuModel")
+		d.changePart(v, "the CPU model determines the vendor", "vendor=… in vm.cpuModel")
 	}
 	cpu := model.textValue()
 	switch kind := mode.textValue(); {
@@ -301,7 +301,7 @@ func (d *domain) readClock(n *node) {
 	case "timezone":
 		d.vmSection().RTCBase = "localtime"
 		d.dropPart(n.attributeNode("timezone"), "see offset")
-		d.changePart(offset, "vm.rtcBase: localtime, that of this computer", "")
+		d.changePart(offset, "vm.rtcBase: localtime, of this computer", "")
 	case "variable":
 		if n.attributeValue("basis") == "localtime" {
 			d.vmSection().RTCBase = "localtime"

@@ -46,7 +46,7 @@ func (l *lima) readMachine() {
 	case "", "qemu", "default":
 		l.keepPart(n, "QEMU")
 	case "vz", "krunkit":
-		l.changePart(n, "QEMU, in place of "+n.text, "")
+		l.changePart(n, "QEMU, instead of "+n.text, "")
 	default:
 		l.addFinding(Blocks, n, "an instance by "+n.text+" is not a separate virtual machine", "")
 	}
@@ -60,7 +60,7 @@ func (l *lima) readMachine() {
 	case "", "default":
 		l.arch = "x86_64"
 		l.addFinding(Changes, &node{path: "arch", line: arch.lineOr(1)}, "the VM type standard, which is for x86_64",
-			"vmType: arm64 if the instance was made on an arm64 computer")
+			"vmType: arm64 if the instance was created on an arm64 computer")
 	case "x86_64":
 		l.keepPart(arch, "the VM type standard")
 	case "aarch64":
@@ -137,7 +137,7 @@ func (l *lima) readDisks() {
 		l.addFinding(Changes, &node{path: "images", line: images.lineOr(1)},
 			"vm.drives[0]: the instance's disk diffdisk, of the format "+drive.Format, "qemu-img info diffdisk; newer versions "+
 				"of Lima call it disk")
-		l.dropPart(images, "the disk is made")
+		l.dropPart(images, "the disk is created")
 		l.dropPart(size, "the disk has its size")
 	} else {
 		drive.File = l.vmSection().Name + ".img"

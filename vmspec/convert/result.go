@@ -241,7 +241,7 @@ func (c *conversion) finishConfig(root *node) {
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			message := "the configuration would have a fault: " + f.Path + ": " + f.Message
+			message := "the configuration would have an error: " + f.Path + ": " + f.Message
 			c.addFinding(Blocks, &node{line: root.line}, message, f.Hint)
 		}
 	case err != nil:

@@ -86,7 +86,7 @@ func TestBlocked(t *testing.T) {
 		},
 		{
 			strings.Replace(minimal(""), "x</name>", "a/b</name>", 1), "",
-			"the configuration would have a fault: vm.name",
+			"the configuration would have an error: vm.name",
 		},
 		{
 			strings.Replace(minimal(""), "<type>", "<loader secure='yes'/><type machine='pc'>", 1), "os",

@@ -68,7 +68,7 @@ func (p *Plan) Check() []Fault {
 	c.checkSockets()
 	c.checkRules()
 	if n := len(c.faults) - maxFaults; n > 0 {
-		c.faults = append(c.faults[:maxFaults], Fault{Message: fmt.Sprintf("%d more faults", n)})
+		c.faults = append(c.faults[:maxFaults], Fault{Message: fmt.Sprintf("%d more errors", n)})
 	}
 	return c.faults
 }
@@ -285,8 +285,8 @@ func (c *checker) checkSingle(options []Option) {
 			continue
 		}
 		if before := first[known.Flag]; before != nil {
-			c.addFault(o.Origin, "%s is given a second time, first at %s; QEMU would take the last: put it in the place of the "+
-				"first, replace(part, option(…)), or replace(part, machine = …)", o.Flag, before.Origin)
+			c.addFault(o.Origin, "%s is given a second time, first at %s; QEMU would take the last: replace the "+
+				"first with it: replace(part, option(…)), or replace(part, machine = …)", o.Flag, before.Origin)
 			continue
 		}
 		first[known.Flag] = o

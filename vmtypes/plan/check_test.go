@@ -140,7 +140,7 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 			for range 102 {
 				p.QEMU.Env = append(p.QEMU.Env, plan.Variable{})
 			}
-		}, "\n2 more faults"},
+		}, "\n2 more errors"},
 		"many faults": {func(p *plan.Plan) { p.QEMU.Env = make([]plan.Variable, 100) }, "cannot be set"},
 	} {
 		p := machine()
@@ -150,7 +150,7 @@ func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
 			require.Empty(t, found, name)
 		}
 		require.Contains(t, found, c.want, name)
-		require.Equal(t, name == "too many faults", strings.Contains(found, "more faults"), name)
+		require.Equal(t, name == "too many faults", strings.Contains(found, "more errors"), name)
 	}
 }
 

@@ -39,7 +39,7 @@ func (v viewer) showScreen(ctx context.Context, program string, screen net.Conn)
 	if v.network == "unix" {
 		dir, err := os.MkdirTemp("", "vmop-view")
 		if err != nil {
-			return fmt.Errorf("make a socket for the viewer: %w", err)
+			return fmt.Errorf("create a socket for the viewer: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		address = filepath.Join(dir, "vnc")

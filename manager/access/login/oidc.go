@@ -117,7 +117,7 @@ func (s *Service) redeemCode(r *http.Request, p Provider, redirect string, a att
 		return ticket{}, true, err
 	}
 	if issuer := r.FormValue("iss"); issuer != "" && issuer != at.issuer { // RFC 9207
-		return ticket{}, false, fmt.Errorf("the answer is that of %q", printable.Line(issuer))
+		return ticket{}, false, fmt.Errorf("the answer is from %q", printable.Line(issuer))
 	}
 	client, err := at.oauthClient(p, redirect)
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *Controller) writerOf(ctx context.Context, claim *corev1.PersistentVolum
 			return "", err
 		}
 		if is != nil && is.Spec.DesiredState() == v1.Running && slices.Contains(objects.ClaimNames(is), claim.Name) {
-			return "the VM " + vm + ", which is to run", nil
+			return "the VM " + vm + ", which is about to start", nil
 		}
 		mounts := func(pod *corev1.PodSpec) bool { return objects.Mounts(pod, claim.Name) }
 		mounted, settled, err := c.mountedBy(ctx, vm, mounts)

@@ -116,6 +116,6 @@ func TestAClusterImageThatIsNotStored(t *testing.T) {
 
 	require.NoError(t, w.manager.images.book.ListingClusterImages(clusterImage("two", "1Gi")))
 	message = w.wantsCluster()
-	require.Contains(t, message, "is that of a ClusterVirtualImage debian that was deleted: waiting until it is gone")
+	require.Contains(t, message, "belongs to a ClusterVirtualImage debian that was deleted: waiting until it is gone")
 	require.False(t, slices.Contains(w.manager.images.asked.allNames(), "other"))
 }

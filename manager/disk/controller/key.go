@@ -47,7 +47,7 @@ func (c *Controller) makePodKey(ctx context.Context, pod *corev1.Pod) (hash stri
 	is := metav1.GetControllerOfNoCopy(&there)
 	switch {
 	case is == nil || is.Kind != "Pod" || is.Name != pod.Name:
-		return "", fmt.Errorf("there is a Secret %s already, which is not that of the pod %s: delete it", name, pod.Name)
+		return "", fmt.Errorf("the Secret %s already exists and does not belong to the pod %s: delete it", name, pod.Name)
 	case is.UID == pod.UID:
 		hash, err := remote.HashOf(there.Data[transfer.CertificateFile])
 		if err != nil {

@@ -89,7 +89,7 @@ func (c *Controller) makeCopy(
 		return fmt.Sprintf("the claim %s, for the copy of the VirtualDisk %s, is refused: %s", name, d.Name,
 			decide.Readable(err.Error())), nil
 	}
-	return "", fmt.Errorf("make the claim %s: %w", name, err)
+	return "", fmt.Errorf("create the claim %s: %w", name, err)
 }
 
 // sizeOf returns the current size of a claim's volume. A growing volume may be smaller than requested.

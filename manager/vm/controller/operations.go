@@ -140,7 +140,7 @@ func (c *reconciler) killGuest(ctx context.Context, vm *v1.VirtualMachine, pod *
 	go func() {
 		defer cancel()
 		if err := c.opts.Kill(ctx, vm, pod, apply.Requester(o)); err != nil {
-			log.FromContext(ctx).Info("the runner can't be reached to end its machine at once",
+			log.FromContext(ctx).Info("the runner can't be reached to end its machine immediately",
 				"vm", vm.Name, "operation", o.Name, "err", err.Error())
 		}
 	}()

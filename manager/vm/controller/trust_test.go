@@ -243,7 +243,7 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	eventually(w, "web", &v1.VirtualMachine{}, "it is reported", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
 		return message == "spec.vm.disks[1].volumeClaimTemplate: the claim more-disk-web-0 does not have this VM's labels; "+
-			"give the disk another name or, if the VM is to use its data, add the labels "+
+			"give the disk another name or, to let the VM use its data, add the labels "+
 			"(kubectl label --overwrite pvc more-disk-web-0 app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=web)"
 	})
 	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool {

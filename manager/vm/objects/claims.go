@@ -318,7 +318,7 @@ func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
 			"the claim %s belongs to the VM %s (label %s); give the %s another name", c.Name, owner, LabelInstance, what)}
 	}
 	return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s does not have this VM's labels; "+
-		"give the %s another name or, if the VM is to use its data, add the labels "+
+		"give the %s another name or, to let the VM use its data, add the labels "+
 		"(kubectl label --overwrite pvc %[1]s %[3]s=%[4]s %[5]s=%[6]s)",
 		c.Name, what, LabelName, AppName, LabelInstance, vm.Name)}
 }

@@ -31,12 +31,12 @@ func (c *Claim) fillFromSnapshot(vm *v1.VirtualMachine, from *v1.VirtualMachineS
 		return
 	case from == nil:
 		c.Waits = &SourceFault{disk.ReasonSnapshotMissing, fmt.Sprintf("there is no VirtualMachineSnapshot %s (%s): "+
-			"the VM's volumes are made when it is created", source.Name, sourcePath)}
+			"the VM's volumes are created when it exists", source.Name, sourcePath)}
 		return
 	case from.Status.Phase != v1.SnapshotReady:
 		c.Waits = &SourceFault{disk.ReasonSnapshotNotReady, fmt.Sprintf("the VirtualMachineSnapshot %s (%s) is %s: %s",
 			source.Name, sourcePath, cmp.Or(string(from.Status.Phase), "new"),
-			cmp.Or(from.Status.Message, "the VM's volumes are made when it is Ready"))}
+			cmp.Or(from.Status.Message, "the VM's volumes are created when it is Ready"))}
 		return
 	}
 	at := slices.IndexFunc(from.Status.Volumes, func(v v1.SnapshotVolume) bool { return v.Name == c.Volume })

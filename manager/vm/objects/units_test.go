@@ -394,7 +394,7 @@ func TestClaimsOfOthers(t *testing.T) {
 	another := disk + "the claim " + first + " belongs to the VM other (label app.kubernetes.io/instance); give the disk another name"
 	unknown := func(name string) string {
 		return disk + "the claim " + name + " does not have this VM's labels; " +
-			"give the disk another name or, if the VM is to use its data, add the labels " +
+			"give the disk another name or, to let the VM use its data, add the labels " +
 			"(kubectl label --overwrite pvc " + name + " app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=test-vm)"
 	}
 	for name, row := range map[string]struct {

@@ -158,9 +158,9 @@ func (n *Namespace) findClaims(vm *v1.VirtualMachine, settings objects.Settings,
 		case c.Apply == nil:
 			s.addFinding(Kept, path, "the claim "+c.Name, "")
 		case known:
-			s.addFinding(Changes, path, "there is no claim of VM-Operator: "+c.Name+" is made, and is empty", "")
+			s.addFinding(Changes, path, "there is no claim of VM-Operator: "+c.Name+" is created, and is empty", "")
 		default:
-			s.addFinding(Kept, path, "the claim "+c.Name+" is made at the first start", "")
+			s.addFinding(Kept, path, "the claim "+c.Name+" is created at the first start", "")
 		}
 		for _, kept := range c.Kept {
 			s.addFinding(Changes, kept.Path, kept.Message, "")

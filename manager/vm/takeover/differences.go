@@ -77,7 +77,7 @@ func (n *Namespace) findDifferences(vm *v1.VirtualMachine, s *Subject) {
 	}
 	if image := vm.Spec.Image; image != nil && !knownRunner(image) && !runnerOfOriginal(vm) {
 		s.addFinding(Changes, "spec.image",
-			"it must contain vmrunner and its VM types, in place of VM-Operator's runner", "or remove spec.image")
+			"it must contain vmrunner and its VM types, instead of VM-Operator's runner", "or remove spec.image")
 	}
 	if t := vm.Spec.RunnerTemplate; t != nil && t.Update != nil && !*t.Update {
 		s.addFinding(Changes, "spec.runnerTemplate.update",

@@ -134,7 +134,7 @@ func TestClaimsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	text := read(t, "testdata/namespace.yaml")
 	_, of := assessed(t, strings.ReplaceAll(text, "name: test-vm-system-disk", "name: other-system-disk"))
-	require.Contains(t, strings.Join(with(of["test-vm"], takeover.Changes), "\n"), "is made, and is empty")
+	require.Contains(t, strings.Join(with(of["test-vm"], takeover.Changes), "\n"), "is created, and is empty")
 
 	_, of = assessed(t, strings.ReplaceAll(text, "metadata: {name: bare,", "metadata: {name: web.example.org,"))
 	require.Contains(t, with(of["web.example.org"], takeover.Blocks)[0], "metadata.name: must be a DNS label")

@@ -134,7 +134,7 @@ func (p *Pages) watchPort(ctx context.Context, c Config) <-chan struct{} {
 func (p *Pages) requireTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect && !p.config.Load().Login.PlainHTTP && !p.visitors.Encrypted(r) {
-			http.Error(w, "These pages are for https, or for http://localhost by kubectl port-forward. "+
+			http.Error(w, "These pages need https, or http://localhost through kubectl port-forward. "+
 				"Behind a proxy with TLS that doesn't send X-Forwarded-Proto, trustedProxies needs its address; "+
 				"plainHTTP allows http (docs/tasks/users.md).", http.StatusUpgradeRequired)
 			return

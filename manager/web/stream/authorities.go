@@ -59,7 +59,7 @@ func (a authorities) advanceTo(now time.Time) (next authorities, changed bool, e
 func newAuthority(now time.Time) (authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return authority{}, fmt.Errorf("make the key of an authority: %w", err)
+		return authority{}, fmt.Errorf("create the key of an authority: %w", err)
 	}
 	serial, err := serialNumber()
 	if err != nil {

@@ -54,7 +54,7 @@ func TargetOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 func ArrivingOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
 	of := vm.Status.Arriving
 	if ip == "" || of == nil || of.PodUID != pod || of.Control == nil {
-		return Target{}, fmt.Errorf("%w: the pod to which the guest is to move has not reported yet", ErrUnreachable)
+		return Target{}, fmt.Errorf("%w: the guest's target pod has not reported yet", ErrUnreachable)
 	}
 	return Target{Address: net.JoinHostPort(ip, strconv.Itoa(int(of.Control.Port))), Key: of.Control.Key}, nil
 }

@@ -119,7 +119,7 @@ func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 		}
 		switch {
 		case err == nil:
-			k.log.Info("made a key for the connections with runners", "secret", objects.ManagerCA)
+			k.log.Info("created a key for the connections with runners", "secret", objects.ManagerCA)
 			return all, nil
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
 			lost = err // another manager was faster: use its version

@@ -204,7 +204,7 @@ func (r *reader) readConfiguration(ctx context.Context, types *evaluation, asked
 	}
 	r.unread, r.fault, r.wanted = false, "", next
 	if err := record.WriteConfig(r.Running.RuntimeDir, r.source.Config()); err != nil {
-		r.Log.Warn("the configuration in force is not saved", "err", err)
+		r.Log.Warn("the active configuration is not saved", "err", err)
 	}
 	if err := prepare.EditOrigins(r.Running.DataDir, r.Running.Spec.Drives, func(o prepare.Origins) {
 		o.Add(next.Spec.Drives, prepare.Found)

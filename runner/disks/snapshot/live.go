@@ -35,7 +35,7 @@ type Machine interface {
 }
 
 // ErrBusy reports that a snapshot of the VM is already being created.
-var ErrBusy = errors.New("a snapshot of this VM is being made already")
+var ErrBusy = errors.New("a snapshot of this VM is already being created")
 
 // Live creates snapshots of a running VM, for its runner. Its methods may be called concurrently.
 type Live struct {
@@ -97,7 +97,7 @@ func (l *Live) Create(ctx context.Context, name string, freeze bool, tell func(P
 		}
 	}
 	if err != nil {
-		return d, b.abandonBuild(fmt.Errorf("make the snapshot %s: %w", name, err))
+		return d, b.abandonBuild(fmt.Errorf("create the snapshot %s: %w", name, err))
 	}
 	return b.finishBuild()
 }

@@ -88,7 +88,7 @@ func (r Restore) restoreSteps(d Description) (steps []step, err error) {
 		switch {
 		case found:
 		case have.Kind == Disk:
-			return nil, fmt.Errorf("its disk %s (%s) is none of the VM's any more; restore the configuration, too (--with-config), or "+
+			return nil, fmt.Errorf("its disk %s (%s) no longer belongs to the VM; also restore the configuration (--with-config), or "+
 				"put the disk into it", have.Name, have.Path)
 		default:
 			continue // the VM no longer has a TPM, or has other firmware
@@ -106,7 +106,7 @@ func (r Restore) restoreSteps(d Description) (steps []step, err error) {
 	}
 	for _, p := range r.Parts {
 		if p.Kind == Disk && !used[p.Path] {
-			return nil, fmt.Errorf("the disk %s (%s) is newer than the snapshot; restore the configuration, too (--with-config), or "+
+			return nil, fmt.Errorf("the disk %s (%s) is newer than the snapshot; also restore the configuration (--with-config), or "+
 				"remove the disk from it", p.Name, p.Path)
 		}
 	}

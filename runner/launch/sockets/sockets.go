@@ -84,10 +84,10 @@ func linkSocket(to, path string) error {
 		return nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("make the socket %s again: %w", path, err)
+		return fmt.Errorf("create the socket %s again: %w", path, err)
 	}
 	if err := os.Symlink(to, path); err != nil {
-		return fmt.Errorf("make the socket %s again: %w", path, err)
+		return fmt.Errorf("create the socket %s again: %w", path, err)
 	}
 	return nil
 }

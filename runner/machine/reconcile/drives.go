@@ -226,7 +226,7 @@ func (d *drives) queryDisks() {
 			err = answers[1].decodeInto(&nodes)
 		}
 		if err != nil {
-			d.fault = fmt.Sprintf("ask for the disks that are attached: %v", err)
+			d.fault = fmt.Sprintf("query the attached disks: %v", err)
 			d.delayNext(now)
 			return
 		}

@@ -41,7 +41,7 @@ func (p *passwords) nextStep(want *Desired, now time.Time) {
 	switch {
 	case want.Password == nil:
 		if p.have != nil {
-			p.problem = "a display keeps its password until the next start: the old one stays in force"
+			p.problem = "a display keeps its password until the next start: the old password stays valid"
 		}
 	case p.sure && want.Password.isEqual(p.have):
 		p.problem = ""

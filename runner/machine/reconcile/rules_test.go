@@ -66,7 +66,7 @@ func TestAPasswordCannotBeTakenAway(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Password: secret("s", "")}, bothDisplays...)
 	k.silent()
-	k.complains("display-password: a display keeps its password until the next start: the old one stays in force")
+	k.complains("display-password: a display keeps its password until the next start: the old password stays valid")
 	k.want.Password = secret("s", "")
 	k.silent()
 	k.complains()

@@ -118,7 +118,7 @@ func (t *Target) settleImages(here bool) {
 			settle = image.Keep
 		}
 		if err := settle(); err != nil {
-			t.log.Error("migration: the image of a disk that was copied", "file", image.Path, "kept", here, "err", err)
+			t.log.Error("migration: the image of a copied disk", "file", image.Path, "kept", here, "err", err)
 		}
 	}
 }

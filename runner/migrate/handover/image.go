@@ -51,7 +51,7 @@ func (i *Image) Make(ctx context.Context) error {
 		return err
 	}
 	if err := i.fillImage(ctx); err != nil {
-		return fmt.Errorf("make the image to which a disk is to be copied: %w", err)
+		return fmt.Errorf("create the target image of a disk: %w", err)
 	}
 	return nil
 }
@@ -61,9 +61,9 @@ func (i *Image) CheckDevice() error {
 	blank, size, err := IsBlank(i.Path, os.O_RDWR|syscall.O_EXCL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look at the device to which a disk is to be copied: %w", err)
+		return fmt.Errorf("check the target device of a disk: %w", err)
 	case size != i.Size:
-		return fmt.Errorf("%s has %d bytes, and the disk that is to be copied there %d: it must have as many", i.Path, size,
+		return fmt.Errorf("%s has %d bytes, but the disk to copy there has %d: the sizes must be equal", i.Path, size,
 			i.Size)
 	case !blank:
 		return fmt.Errorf("%s is not blank, and its data would be overwritten; if you don't need the data, clear it: "+

@@ -124,7 +124,7 @@ func TestABlankDevice(t *testing.T) {
 	write(size / 2)
 	require.True(t, isBlank())
 	i.Size++
-	require.ErrorContains(t, i.Make(t.Context()), "has 4194304 bytes, and the disk that is to be copied there 4194305")
+	require.ErrorContains(t, i.Make(t.Context()), "has 4194304 bytes, but the disk to copy there has 4194305")
 	_, _, err := IsBlank(filepath.Join(t.TempDir(), "none"), os.O_RDONLY)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

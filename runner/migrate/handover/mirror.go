@@ -50,7 +50,7 @@ func (s *Source) agreeOn(data json.RawMessage) error {
 	var a accepted
 	if len(data) > 0 {
 		if err := json.Unmarshal(data, &a); err != nil {
-			return fmt.Errorf("read which disks are to be copied: %w", err)
+			return fmt.Errorf("read which disks to copy: %w", err)
 		}
 	}
 	if a.Screen.isAddress() {

@@ -395,7 +395,7 @@ func (t *Target) followQEMU(ctx context.Context, m Machine, comes <-chan struct{
 		case info.Status == "completed":
 			h := happening{event: migrate.Complete}
 			if err := t.endExport(ctx, m); err != nil {
-				h = happening{event: migrate.Cancelled, err: fmt.Errorf("keep the disks that were copied: %w", err)}
+				h = happening{event: migrate.Cancelled, err: fmt.Errorf("keep the copied disks: %w", err)}
 			}
 			t.raiseEvent(ctx, h)
 			return

@@ -57,7 +57,7 @@ func TestListsOfTheHost(t *testing.T) {
 	for text, want := range map[string]string{
 		"[{name: A, url: https://a/b}]":              "images[0].name: is not the name of an image (such as debian/12, in small letters)",
 		"[{name: a}]":                                "images[0].url: is not a URL (such as https://example.org/disk.qcow2)",
-		"[{name: a, url: ftp://a/b}]":                `images[0].url: can't be fetched by "ftp" (by http or https; a path has no scheme)`,
+		"[{name: a, url: ftp://a/b}]":                `images[0].url: can't be fetched by "ftp" (use http or https; a path has no scheme)`,
 		"[{nam: a}]":                                 "images[0].nam: unknown key (did you mean name?)",
 		"[{name: a, url: https://a/b, checksum: x}]": `images[0].checksum: "x" is not a checksum`,
 		"[{name: a, url: https://a/b}, {name: a, url: https://a/c}]": "images[1].name: is taken (by images[0])",

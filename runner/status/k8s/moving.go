@@ -86,7 +86,7 @@ func (f *follower) afterArrival(ctx context.Context) {
 	}
 	f.arrived, f.again = false, time.Now().Add(assertTime)
 	if err := f.client.applyTarget(ctx, nil); err != nil {
-		f.log.Warn("the status says still that the guest is to come", "err", err)
+		f.log.Warn("the status still shows that the guest is expected", "err", err)
 	}
 }
 

@@ -158,7 +158,7 @@ func inWords(s status.Status) string {
 		add(fault)
 	}
 	if len(s.RestartAwaitingChanges) > 0 {
-		add("changes await a restart")
+		add("changes need a restart")
 	}
 	for _, p := range s.Problems {
 		add(p.Path + " " + p.Message)

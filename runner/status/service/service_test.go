@@ -40,7 +40,7 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		{status.GuestOS{}, []string{"STATUS=Booted"}},
 		{
 			status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}},
-			[]string{"STATUS=Booted; changes await a restart"},
+			[]string{"STATUS=Booted; changes need a restart"},
 		},
 		{status.Pending{}, []string{"STATUS=Booted"}},
 		{status.Problems{{Message: "swtpm has ended"}}, []string{"STATUS=Booted; swtpm has ended"}},

@@ -116,7 +116,7 @@ func (f *Fleet) Snapshot(ctx context.Context, user, name string) (string, error)
 	case err != nil:
 		return "", asRefusal(err)
 	}
-	f.recordEvent(ctx, user, vm, "snapshot", "make the snapshot "+s.Name)
+	f.recordEvent(ctx, user, vm, "snapshot", "create the snapshot "+s.Name)
 	return s.Name, nil
 }
 

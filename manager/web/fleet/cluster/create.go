@@ -34,7 +34,7 @@ func (f *Fleet) parseNew(name, text string) (*making, error) {
 			m.disks = append(m.disks, d)
 			err = d.checkDisk(f.opts.Namespace)
 		case m.vm != nil:
-			err = fleet.Faults{d.faultAt("kind", "there is another VM above: one is made at a time, with its disks (kind: "+
+			err = fleet.Faults{d.faultAt("kind", "there is another VM above: create one VM at a time, with its disks (kind: "+
 				kindOfDisk+")")}
 		default:
 			m.vm, err = d, d.checkKind(kindOfVM, name, f.opts.Namespace)
@@ -50,7 +50,7 @@ func (f *Fleet) parseNew(name, text string) (*making, error) {
 		return nil, fleet.Refusal(fmt.Sprintf("%d new disks for one VM are too many: create at most %d", len(m.disks),
 			mostDisks))
 	case m.vm.Spec["runPolicy"] == string(v1.AlwaysOn):
-		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM at once, which is another right: " +
+		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM immediately, which needs another right: " +
 			"create it with another run policy, and edit it then")
 	}
 	if machine, ok := m.vm.Spec["vm"].(map[string]any); ok {
@@ -84,7 +84,7 @@ func (f *Fleet) Create(ctx context.Context, user, name, text string, _ fleet.Dat
 	case isRefusal(err):
 		return f.undoDisks(ctx, disks, err)
 	case disks != nil:
-		return fmt.Errorf("it isn't known whether the VM %s was made; its disks, such as %s, were: %w", name,
+		return fmt.Errorf("it is not known whether the VM %s was created; its disks, such as %s, were: %w", name,
 			disks[0].GetName(), err)
 	default:
 		return err
@@ -115,8 +115,8 @@ func (f *Fleet) undoDisks(ctx context.Context, disks []client.Object, why error)
 		uid := d.GetUID()
 		err := f.opts.Client.Delete(ctx, d, client.Preconditions{UID: &uid})
 		if err != nil && !apierrors.IsNotFound(err) {
-			f.opts.Log.Error("the disk of a VM that was not made is not removed", "disk", d.GetName(), "err", err)
-			why = fmt.Errorf("%w\nthe VirtualDisk %s was made, and is not removed: %w", why, d.GetName(), err)
+			f.opts.Log.Error("the disk of a VM that was not created is not removed", "disk", d.GetName(), "err", err)
+			why = fmt.Errorf("%w\nthe VirtualDisk %s was created, and is not removed: %w", why, d.GetName(), err)
 		}
 	}
 	return why

@@ -147,7 +147,7 @@ func (d *document) checkDisk(namespace string) error {
 	for _, at := range [][2]string{{"http", "secretRef"}, {"containerImage", "imagePullSecret"}} {
 		if of, _ := from[at[0]].(map[string]any); of[at[1]] != nil {
 			return fleet.Faults{d.faultAt(fmt.Sprintf("spec.dataSource.%s.%s", at[0], at[1]),
-				"a disk that is made here can't use a Secret: make it with kubectl, and name it in spec.blockDeviceRefs")}
+				"a disk that is created here can't use a Secret: create it with kubectl, and name it in spec.blockDeviceRefs")}
 		}
 	}
 	return nil

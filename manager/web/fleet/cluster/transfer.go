@@ -38,7 +38,7 @@ func doorOf(pod *corev1.Pod, uid types.UID, message string) (stream.Target, erro
 	case pod == nil || uid == "" || pod.UID != uid || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "":
 		return stream.Target{}, fleet.NotYet(message)
 	case pod.Annotations[disk.AnnotationKey] == "":
-		return stream.Target{}, fleet.Refusal("an earlier manager has made the pod " + pod.Name + ": delete it")
+		return stream.Target{}, fleet.Refusal("an earlier manager has created the pod " + pod.Name + ": delete it")
 	}
 	return stream.Target{
 		Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(transfer.Port)),

@@ -265,7 +265,7 @@ func TestFaultsOfDisks(t *testing.T) {
 		disk("a", "{"+size+", odd: 1}") + vm: "line 4: VirtualDisk a.spec.odd: there is no such field",
 		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: there is a VirtualDisk of this name",
 		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: must not be empty",
-		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is made here can't use a " +
+		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is created here can't use a " +
 			"Secret",
 		"---\n" + vm + "---\n" + vm:                                    "line 10: kind: there is another VM above",
 		disk("a, namespace: other", "{}") + vm:                         named + "a.metadata.namespace: want " + p.Name,

@@ -100,7 +100,7 @@ func (f *Fleet) Definition(ctx context.Context, name string) (*fleet.Definition,
 		return nil, asRefusal(err)
 	}
 	if vm.Fault != nil {
-		return nil, fleet.Refusal("where its secrets are is not known, because the file has faults:\n" + faultText(vm.Fault))
+		return nil, fleet.Refusal("where its secrets are is not known, because the file has errors:\n" + faultText(vm.Fault))
 	}
 	text, err := f.inventory.Text(ctx, name)
 	if err != nil {
