@@ -199,7 +199,7 @@ func (c *conversion) exitError(p *childprocess.Process) error {
 	case exit.Signal == syscall.SIGXCPU:
 		return Refuse(LimitExceeded, "the conversion of the image took more than %s of processor time", c.cpu)
 	case exit.Signal == syscall.SIGXFSZ, strings.Contains(said, "output file is smaller"):
-		return Refuse(ImageCorrupt, "the image has more data than its header says")
+		return Refuse(ImageCorrupt, "the image has more data than its header states")
 	case exit.Signal == syscall.SIGKILL:
 		return Refuse(LimitExceeded, "the conversion of the image was killed; memory may have been short")
 	case exit.Signal != 0, strings.Contains(said, "Cannot allocate memory"),

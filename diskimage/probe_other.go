@@ -86,7 +86,7 @@ func vmdkDescription(text string) error {
 			}
 		case isValue && strings.EqualFold(strings.TrimSpace(key), "parentCID"):
 			if !strings.EqualFold(strings.TrimSpace(value), "ffffffff") {
-				return Refuse(ImageHasBackingFile, "the image is a snapshot of another one")
+				return Refuse(ImageHasBackingFile, "the image is a snapshot of another image")
 			}
 		case len(fields) >= 3 && isExtentAccess(fields[0]):
 			if extents++; fields[2] != "SPARSE" || extents > 1 {
@@ -138,7 +138,7 @@ func vdiIsWhole(h []byte, file *os.File) error {
 	le := binary.LittleEndian
 	end := uint64(le.Uint32(h[vdiDataAt:])) + uint64(le.Uint32(h[vdiBlockSizeAt:]))*uint64(le.Uint32(h[vdiBlocksAt:]))
 	if uint64(info.Size()) < end {
-		return Refuse(ImageCorrupt, "the image has %d bytes, and its header says %d: it was cut off", info.Size(), end)
+		return Refuse(ImageCorrupt, "the image has %d bytes, but its header states %d: it was cut off", info.Size(), end)
 	}
 	return nil
 }

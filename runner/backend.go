@@ -176,7 +176,7 @@ func (m *run) serveManager(ctx context.Context) {
 	}
 	l, err := remote.Listen(ctx, opts)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		m.log.Warn("the port for the manager is in use; another one is taken", "err", err)
+		m.log.Warn("the port for the manager is in use; another port is used", "err", err)
 		opts.Port = 0
 		l, err = remote.Listen(ctx, opts)
 	}

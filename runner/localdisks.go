@@ -141,11 +141,11 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 	}
 	if at < 0 {
 		return nil, fmt.Errorf("%s cannot be copied: the source's QEMU was started by a version of vmrunner that copies no disks, "+
-			"or the VM type does not say which of QEMU's drives it is", path)
+			"or the VM type does not declare which of QEMU's drives it is", path)
 	}
 	offered := all[at]
 	if offered.Size <= 0 {
-		return nil, fmt.Errorf("%s cannot be copied: the source says that the disk has %d bytes", path, offered.Size)
+		return nil, fmt.Errorf("%s cannot be copied: the source reports that the disk has %d bytes", path, offered.Size)
 	}
 	if d.File != "" {
 		image := handover.NewFile(device, node, d.File, d.Format, offered.Size)
@@ -156,7 +156,7 @@ func imageFor(all []offeredDisk, d vmspec.Drive, device, node string, other bool
 	case d.Format == "qcow2":
 		return nil, fmt.Errorf("%s: cannot copy a disk to a device with format qcow2; use raw", path)
 	case offered.Blank && !other:
-		return nil, fmt.Errorf("the source's disk is blank, so it is not certain that %s is another one: have the guest write "+
+		return nil, fmt.Errorf("the source's disk is blank, so %s may be the same disk: have the guest write "+
 			"to it before it is moved", path)
 	}
 	return &image, image.CheckDevice()

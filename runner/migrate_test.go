@@ -126,7 +126,7 @@ func TestAGuestMovesToAnotherRunner(t *testing.T) {
 	to.ends()
 	to.runs() // it is now started here; this migration can't deliver another guest
 	_, err = to.client().Invitation(t.Context())
-	require.ErrorContains(t, err, "doesn't wait for the guest of another one")
+	require.ErrorContains(t, err, "doesn't wait for the guest of another runner")
 	again := to.becomes("running", func(s status.Status) bool { return s.QEMU.RunState == "running" })
 	require.Equal(t, before.UUID, again.UUID)
 	require.Equal(t, from.read("data", "machines.txt"), to.read("data", "machines.txt"))

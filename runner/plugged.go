@@ -60,7 +60,7 @@ func (m *run) pluggedSlots(ctx context.Context, want []reconcile.Drive) (slots [
 				return nil, fmt.Errorf("ask where the CD drive %s is: %w", s.Serial, err)
 			}
 			if s.CD = read(answer); s.CD == "" {
-				return nil, control.Refusal("QEMU does not say where its CD drive " + s.Serial + " is")
+				return nil, control.Refusal("QEMU does not report where its CD drive " + s.Serial + " is")
 			}
 		}
 		slots = append(slots, s)

@@ -94,7 +94,7 @@ func (m *run) receiveGuest(ctx context.Context) error {
 		return err
 	}
 	if note.Whole {
-		m.log.Warn("the disks of a guest that has not come are here as a whole, and stay until its source says that it has " +
+		m.log.Warn("the disks of a guest that has not arrived are complete here, and stay until its source reports that it has " +
 			"the guest; if the source is gone for good: vmrunner reclaim")
 	}
 	t := handover.NewTarget(handover.TargetConfig{

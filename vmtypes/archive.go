@@ -120,7 +120,7 @@ func archivedVersion(rest string) (int, error) {
 	}
 	if version > APIVersion {
 		return 0, fmt.Errorf("the VM type was kept by a newer vmrunner, with version %d of the language of VM types; "+
-			"this one knows version %d: run the VM with the newer one", version, APIVersion)
+			"this vmrunner supports version %d: run the VM with the newer vmrunner", version, APIVersion)
 	}
 	return version, nil
 }

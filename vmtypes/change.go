@@ -27,7 +27,7 @@ func changeBuiltin(
 			continue
 		}
 		if at >= 0 {
-			return nil, fmt.Errorf("change: several options are %q; give them an id to tell them apart", sel)
+			return nil, fmt.Errorf("change: several options are %q; give each of them an id", sel)
 		}
 		at = i
 	}

@@ -298,7 +298,7 @@ func TestArchiveOfANewerVersion(t *testing.T) {
 	_, err := vmtypes.LoadArchive(t.Context(), []byte(fmt.Sprintf("VM type x.star\nAPI version %d\n%s",
 		vmtypes.APIVersion+1, modules)))
 	require.EqualError(t, err, "the VM type was kept by a newer vmrunner, with version 2 of the language of VM types; "+
-		"this one knows version 1: run the VM with the newer one")
+		"this vmrunner supports version 1: run the VM with the newer vmrunner")
 	loaded, err := vmtypes.LoadArchive(t.Context(), []byte("VM type x.star\n"+modules+"api_version = 1\n"))
 	require.NoError(t, err)
 	archive, err := loaded.Archive()

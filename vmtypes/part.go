@@ -339,7 +339,7 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 			continue
 		}
 		if at >= 0 {
-			return fmt.Errorf("replace: several options are %q; give them an id to tell them apart", sel)
+			return fmt.Errorf("replace: several options are %q; give each of them an id", sel)
 		}
 		at = i
 	}

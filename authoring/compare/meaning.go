@@ -212,7 +212,7 @@ var explanations = map[Meaning]Explanation{
 	},
 	Variables: {
 		Guest, "the firmware's variables",
-		"Variables of a different kind do not match the firmware: the VM's are kept as FILE.KIND, and new ones are " +
+		"Variables of a different kind do not match the firmware: the VM's variables are kept as FILE.KIND, and new variables are " +
 			"created. Boot entries and enrolled keys are lost; an operating system that is found only by its entry " +
 			"does not start.",
 		"Keep the kind for existing VMs. The variables can be restored manually.",

@@ -14,7 +14,7 @@ func moduleDocstring(m *module) {
 	}
 	if doc, ok := leadingDocstring(m.file.Stmts); !ok || strings.TrimSpace(doc) == "" {
 		start, _ := m.file.Stmts[0].Span()
-		m.addAt(start, "the file has no docstring that says what it is for")
+		m.addAt(start, "the file has no docstring that describes its purpose")
 	}
 }
 

@@ -88,7 +88,7 @@ var rules = []Rule{
 	},
 	{
 		Name:   "module-docstring",
-		Reason: "The docstring says what the file is for, and is shown in lists of types.",
+		Reason: "The docstring describes the file's purpose, and is shown in lists of types.",
 		Bad:    "x = 1\n",
 		Good:   "\"\"\"What x is.\"\"\"\n\nx = 1\n",
 		check:  moduleDocstring,

@@ -111,11 +111,11 @@ func readBlob(in *bufio.Reader) ([]byte, error) {
 	}
 	words := strings.Fields(head)
 	if len(words) != 3 || words[1] != "blob" {
-		return nil, fmt.Errorf("git cat-file says %q", strings.TrimSpace(head))
+		return nil, fmt.Errorf("git cat-file prints %q", strings.TrimSpace(head))
 	}
 	size, err := strconv.Atoi(words[2])
 	if err != nil || size > maxTree {
-		return nil, fmt.Errorf("git cat-file says %q", strings.TrimSpace(head))
+		return nil, fmt.Errorf("git cat-file prints %q", strings.TrimSpace(head))
 	}
 	text := make([]byte, size+1)
 	if _, err := io.ReadFull(in, text); err != nil {
@@ -143,7 +143,7 @@ func runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error
 		case text == "Needed a single revision":
 			return nil, errors.New("there is no such revision, or no such path in it")
 		default:
-			return nil, fmt.Errorf("git says: %s", text)
+			return nil, fmt.Errorf("git reports: %s", text)
 		}
 	}
 	return out.Bytes(), nil

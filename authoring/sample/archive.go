@@ -28,7 +28,7 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {
 		faults = append(faults, all.faultAt(1, 1, "the comment is missing",
-			"begin with a line that says what is special about this machine"))
+			"begin with a line that describes what is special about this machine"))
 	}
 	vm := ""
 	line := 1 + strings.Count(string(archive.Comment), "\n")

@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, text, want string }{
 		"no comment": {"x.txtar", "-- vm.yaml --\n", `
-x.txtar:1:1: the comment is missing (begin with a line that says what is special about this machine)
+x.txtar:1:1: the comment is missing (begin with a line that describes what is special about this machine)
    1 | -- vm.yaml --
      | ^
 `},

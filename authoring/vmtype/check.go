@@ -34,10 +34,10 @@ func newCheck(f Flags) *cobra.Command {
 			"the line that created it; what the rules for changes at run time need is looked up in the\n" +
 			"machine. A type without a sample is tried with a minimal VM.\n\n" +
 			"A configuration is judged by this computer: by its files, KVM, CPUs and memory. Other samples are\n" +
-			"judged by the host that they say, as with \"test\", or by a Debian 12 without KVM.\n\n" +
+			"judged by the host that they describe, as with \"test\", or by Debian 12 without KVM.\n\n" +
 			"No privileges are needed and nothing is left behind: images are empty, networks lead\n" +
 			"nowhere, and devices of this computer that cannot be opened are left out, with a note.\n" +
-			"docs/vm-types/testing.md says what is replaced.\n\n" +
+			"docs/vm-types/testing.md lists the replacements.\n\n" +
 			"QEMU and helpers get the arguments that a type chose, and are not sandboxed. Check the types\n" +
 			"of others with --vmtypes-policy, or look at the output of \"render\" first.\n\n" +
 			"Exit codes: 0 success, 1 something failed, 2 wrong usage, or nothing to check, 3 nothing\n" +

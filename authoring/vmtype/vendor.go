@@ -21,8 +21,8 @@ func newVendor(f Flags) *cobra.Command {
 		Short: "Store VM types of a registry in the folder of VM types",
 		Long: "Write VM types of registries into the folder --vmtypes, and their references and\n" +
 			"digests into " + share.LockFile + " next to them, so that starting a VM needs no registry. A type\n" +
-			"of the same name that was vendored is replaced. Files that were changed, or that are of\n" +
-			"something else, are not: nothing is written then. A type must be one that can be loaded.\n\n" +
+			"of the same name that was vendored is replaced. Changed files and files of other\n" +
+			"origin are kept: in that case no file is written. The type must load without errors.\n\n" +
 			"Without REF the files that are missing are fetched again, by their digests. --update takes\n" +
 			"what the references mean now. --check says what differs from the lock file, and asks no\n" +
 			"registry.\n\n" + registryHelp + "\n\n" +

@@ -97,7 +97,7 @@ func (p *clonePlan) clearAddresses() {
 	}
 	if spec.VirtualMachineIPAddressName != "" {
 		spec.VirtualMachineIPAddressName = ""
-		p.leaveOut("spec.virtualMachineIPAddressName", "one VM has an address; the manager gives the new one another")
+		p.leaveOut("spec.virtualMachineIPAddressName", "an address belongs to one VM; the manager gives the new VM another address")
 	}
 	if own := spec.LoadBalancerService; own != nil && len(own.Annotations) > 0 {
 		spec.LoadBalancerService = nil
@@ -114,7 +114,7 @@ func (p *clonePlan) clearCloudInit() error {
 	for _, key := range []string{"instance-id", "local-hostname"} {
 		if _, given := c.MetaData[key]; given {
 			delete(c.MetaData, key)
-			p.leaveOut("spec.cloudInit.metaData."+key, "it is of the first VM; the new one gets its own")
+			p.leaveOut("spec.cloudInit.metaData."+key, "it is of the first VM; the new VM gets its own")
 		}
 	}
 	if c.NetworkDataFrom != nil {
@@ -163,7 +163,7 @@ func (p *clonePlan) clearVolumes() {
 		if t := d.VolumeClaimTemplate; t != nil && (t.Spec.VolumeName != "" || t.Spec.Selector != nil) {
 			t.Spec.VolumeName, t.Spec.Selector = "", nil
 			p.leaveOut(fmt.Sprintf("spec.vm.disks[%d].volumeClaimTemplate.spec.volumeName, selector", i),
-				"the volume is a new one, of the snapshot")
+				"the volume is new, from the snapshot")
 		}
 	}
 }

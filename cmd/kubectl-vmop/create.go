@@ -108,7 +108,7 @@ func (d *draft) addFlags(cmd *cobra.Command) {
 	p.StringArrayVar(&d.disks, "disk", nil, "`size` of a new disk, may be repeated")
 	p.StringVar(&d.class, "storage-class", "", "`class` of the disks' volumes; default: the cluster's default")
 	p.StringVar(&d.cd, "cd", "", "`image` in a CD drive: a file of the image repository or a URL")
-	p.StringVar(&d.vmClass, "class", "", "`name` of the VirtualMachineClass that says what the VM leaves out")
+	p.StringVar(&d.vmClass, "class", "", "`name` of the VirtualMachineClass with the VM's defaults")
 	p.StringVar(&d.network, "network", "", "user (the default; with --class the class's), masquerade, none, or tap:BRIDGE")
 	p.StringVar(&d.display, "display", "spice", "spice, vnc or none")
 	p.StringVar(&d.firmware, "firmware", "", "uefi (the default), uefi-4m, secure, secure-4m or bios")

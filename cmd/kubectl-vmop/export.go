@@ -80,12 +80,12 @@ func (c *cluster) exportableImage(name string) exportable {
 }
 
 func newDiskExport(f *flags) *cobra.Command {
-	return newExport(f, diskNoun(), "A disk can be exported while no VM uses it, and no VM can use it meanwhile. To export a disk of a running\n"+
+	return newExport(f, diskNoun(), "A disk can be exported while no VM uses it, and no VM can use it during the export. To export a disk of a running\n"+
 		"VM, take a snapshot, create a disk from it, and export that disk.", (*cluster).exportableDisk)
 }
 
 func newImageExport(f *flags) *cobra.Command {
-	return newExport(f, imageNoun(), "VMs can use the image meanwhile.", (*cluster).exportableImage)
+	return newExport(f, imageNoun(), "VMs can use the image during the export.", (*cluster).exportableImage)
 }
 
 func newExport(f *flags, n noun, more string, of func(*cluster, string) exportable) *cobra.Command {

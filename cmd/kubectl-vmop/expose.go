@@ -87,7 +87,7 @@ func (c *cluster) leadPort(cmd *cobra.Command, vm *v1.VirtualMachine, e exposure
 func bridgeAddress(vm *v1.VirtualMachine) string {
 	for _, a := range vm.Status.Addresses {
 		if a.Source == "Agent" {
-			return "; the guest says it is at " + a.Address
+			return "; the guest reports the address " + a.Address
 		}
 	}
 	return ""

@@ -56,7 +56,7 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&all, "all", false, "all VMs of the namespace, with --outdated")
 	cmd.Flags().BoolVar(&only, "outdated", false, "VMs with pods that are not created from the current definition")
 	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`number` of VMs to move at a time, with --outdated")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be done, with --outdated")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be done, with --outdated")
 	one, args := cmd.RunE, cmd.Args
 	cmd.Args = func(cmd *cobra.Command, names []string) error {
 		switch {

@@ -111,8 +111,8 @@ func newPoolList(f *flags) *cobra.Command {
 			return cli.PrintValue(cmd.OutOrStdout(), form, all)
 		}
 		if len(all) == 0 {
-			cmd.PrintErrln("there are no pools in the namespace, or none for you; " +
-				"docs/tasks/pools.md says how to make one")
+			cmd.PrintErrln("the namespace has no pools, or you may not use them; " +
+				"to create a pool, see docs/tasks/pools.md")
 			return nil
 		}
 		rows := [][]string{{"NAME", "VMS", "AVAILABLE", "ASSIGNED", "IN USE", "RETAINED", "MESSAGE"}}
@@ -211,7 +211,7 @@ func newPoolClaim(f *flags) *cobra.Command {
 			user = c.userName(cmd.Context())
 		}
 		if user == "" {
-			return cli.UsageError{Err: errors.New("the API server doesn't say who you are: give --user NAME")}
+			return cli.UsageError{Err: errors.New("the API server doesn't report your name: give --user NAME")}
 		}
 		vm, err := c.claimVM(cmd.Context(), name, user)
 		if err != nil {

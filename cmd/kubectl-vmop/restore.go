@@ -134,7 +134,7 @@ func (c *cluster) planRestore(ctx context.Context, vm *v1.VirtualMachine, from *
 			return nil, hinted{
 				fmt.Errorf("the snapshot %s doesn't have the volume %s of the VM %s, which would begin empty", from.Name, name,
 					vm.Name),
-				"take that disk out of the definition, and add it again afterwards as another one; the definition at the time: " +
+				"remove that disk from the definition, and later add it again as a new disk; the definition at the time: " +
 					"kubectl get vmsnapshot " + from.Name + " -o jsonpath='{.status.definition.spec}'",
 			}
 		}

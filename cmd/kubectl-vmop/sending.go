@@ -127,7 +127,7 @@ func (s *sending) sendRest(ctx context.Context) (done bool, err error) {
 			return true, nil
 		case transfer.Unknown:
 			s.arrived = 0
-			return false, errors.New("the pod is another one")
+			return false, errors.New("the pod has been replaced")
 		case transfer.Received, transfer.Continue:
 		default:
 			return true, fmt.Errorf("%s: %s: %s", s.what, cli.Printable(is.Reason), cli.Printable(is.Message))

@@ -15,7 +15,7 @@ import (
 )
 
 // errWhole means that the data have already arrived.
-var errWhole = errors.New("has its data already: make another one")
+var errWhole = errors.New("already contains data: create another")
 
 // awaitsUpload is the goal of an object that is ready for an upload. what is the kind and the name of the object.
 func awaitsUpload(

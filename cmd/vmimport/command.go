@@ -214,7 +214,7 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clone FROM TO",
 		Short: "Copy a disk",
-		Long: "Copy a disk, a file or a block device, to another one. Holes stay holes. Headers are\n" +
+		Long: "Copy a disk, a file or a block device, to another disk. Holes stay holes. Headers are\n" +
 			"ignored, because a guest may have written them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -259,7 +259,7 @@ func newReceive() *cobra.Command {
 	p := cmd.Flags()
 	p.Int64Var(&a.Size, "size", 0, "`bytes` of the image")
 	p.StringVar(&a.Checksum, "checksum", "", "checksum of the image: `sha256:HEX`, sha512, md5")
-	p.StringVar(&a.ID, "id", "", "`text` that tells an upload in pieces from others")
+	p.StringVar(&a.ID, "id", "", "`text` that identifies an upload in pieces")
 	p.Int64Var(&a.From, "from", 0, "`byte` with which the piece begins")
 	p.Int64Var(&a.Length, "length", 0, "`bytes` of the piece")
 	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")

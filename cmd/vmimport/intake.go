@@ -373,7 +373,7 @@ func readAnnouncement(conn net.Conn, r *bufio.Reader) (a transfer.Announcement, 
 	case err != nil:
 		return a, diskimage.Refuse(diskimage.InvalidSource, "read how large the upload is: %w", err)
 	case a.Size <= 0 && (a.Checksum == "" || a.ID != ""):
-		return a, diskimage.Refuse(diskimage.InvalidSource, "the upload says neither its size nor its checksum")
+		return a, diskimage.Refuse(diskimage.InvalidSource, "the upload has neither size nor checksum")
 	case a.From < 0 || a.Length < 0 || a.Size > 0 && a.From > a.Size:
 		return a, diskimage.Refuse(diskimage.InvalidSource, "the upload has no %d bytes at %d", a.Length, a.From)
 	}

@@ -113,7 +113,7 @@ func (in *namespaceClient) handOver(cmd *cobra.Command, r *takeover.Report, name
 		case s.RunsIn != "" && !stop:
 			return "left: its guest runs in the pod " + s.RunsIn + " of VM-Operator; --stop shuts it down", nil
 		case s.Blocked():
-			return "", errors.New("left: something blocks, as takeover says without --apply")
+			return "", errors.New("left: something blocks, as takeover shows without --apply")
 		case s.StatefulSet:
 			set := &appsv1.StatefulSet{}
 			if err := in.getObject(cmd.Context(), s.Name, set); err != nil {

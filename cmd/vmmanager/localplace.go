@@ -148,7 +148,7 @@ func (p localPlace) bindLoopback(ctx context.Context, given string, log *slog.Lo
 	var c net.ListenConfig
 	listener, err := c.Listen(ctx, "tcp", address)
 	if given == "" && errors.Is(err, unix.EADDRINUSE) {
-		log.Warn("the port of the pages is in use: they get another one, and browsers have to log in again",
+		log.Warn("the port of the pages is in use: they get another port, and browsers have to log in again",
 			"address", address)
 		listener, err = c.Listen(ctx, "tcp", netip.AddrPortFrom(own.Address.Addr(), 0).String())
 	}

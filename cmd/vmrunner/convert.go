@@ -22,7 +22,7 @@ const convertText = "Read another program's definition of a VM, and print a conf
 	"  changes  it is different here, or left to the VM type\n" +
 	"  dropped  it has no effect here\n" +
 	"  blocks   there is no configuration until something has been done: change the\n" +
-	"           definition as the next line says, or leave the part out (--without)\n\n" +
+	"           definition as the next line shows, or leave the part out (--without)\n\n" +
 	"It exits with 1 if something blocks. Neither disks nor the other program's files are\n" +
 	"touched. What can be read: %s."
 
@@ -53,7 +53,7 @@ func newConvert() *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringVar(&c.from, "from", "",
-		"whose definition it is: "+strings.Join(inputFormats(), ", ")+"\n(default: as its content says)")
+		"format of the definition: "+strings.Join(inputFormats(), ", ")+"\n(default: detected from its content)")
 	p.StringVarP(&c.to, "output", "o", "", "write the configuration into this new `file`")
 	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
 		"names; may be repeated")

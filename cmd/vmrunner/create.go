@@ -345,7 +345,7 @@ func (c *creation) askMissing(cmd *cobra.Command, all *inventory.Inventory, user
 		{"cpus", "CPUs", strconv.Itoa(min(2, runtime.NumCPU())), isCount, &cpus},
 		{"ram", "RAM", "2 GiB", isSize, &d.RAM},
 		{"image", "Image of the disk, such as debian/12", "", c.isImage, &d.Image},
-		{"disk", "Disk: size of a new one, or path of an image", "20 GiB", isDisk, &disk},
+		{"disk", "Disk: size of a new disk, or path of an image", "20 GiB", isDisk, &disk},
 		{"cd", "CD: path or URL", "", isMedium, &d.CD},
 		{"user", "User that cloud-init makes, for ssh", user, nil, &d.User},
 	} {

@@ -78,7 +78,7 @@ func completeDrive(d *vmspec.Drive, file []string, size, source, checksum string
 			return err
 		}
 	} else if size == "" && source == "" {
-		return cli.UsageError{Err: errors.New("which disk? Specify its FILE, or for a new one --size or --source")}
+		return cli.UsageError{Err: errors.New("which disk? Specify its FILE, or for a new disk --size or --source")}
 	}
 	if size != "" {
 		if d.Size, err = vmspec.ParseBytes(size); err != nil {

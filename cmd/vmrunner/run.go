@@ -23,7 +23,7 @@ import (
 
 const runText = "Run the VM NAME, or the VM of -c, and exit when it has ended. TERM and INT (Ctrl-C) shut\n" +
 	"the guest down: through its agent, then with the power button, then by force after\n" +
-	"powerdownTimeout. On a terminal, a second Ctrl-C asks again, and another one within 2\n" +
+	"powerdownTimeout. On a terminal, a second Ctrl-C asks again, and a third within 2\n" +
 	"seconds ends the VM immediately. HUP reloads the configuration."
 
 func newRun(f *flags) *cobra.Command {

@@ -116,7 +116,7 @@ func TestAGuestOnABridgeIsReached(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	out, err = b.types("", "port-forward", "test", port, "--stdio")
 	require.Error(t, err)
-	require.Contains(t, out, "192.168.7.1 is not at the guest's card, though the guest says so")
+	require.Contains(t, out, "192.168.7.1 is not at the guest's card, although the guest reports it")
 }
 
 // lastLine returns the last line of a program's output. Before it, ssh prints that it did not know the guest.

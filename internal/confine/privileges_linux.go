@@ -25,7 +25,7 @@ func keepOnly(names []string) error {
 	for _, name := range names {
 		n, ok := known[name]
 		if !ok {
-			return fmt.Errorf("keep the capability %s: there is no such one", name)
+			return fmt.Errorf("keep the capability %s: the capability does not exist", name)
 		}
 		kept[n/32] |= 1 << (n % 32)
 	}

@@ -118,7 +118,7 @@ func (r *Range) readRange(add func(key, message, hint string)) {
 	}
 	if r.subnet.IsValid() && !r.Retired {
 		if _, ok := r.freeFrom(r.firstHost(), func(netip.Addr) bool { return false }); !ok {
-			add("exclude", "leaves no address of "+r.CIDR, "exclude fewer, or say retired: true")
+			add("exclude", "leaves no address of "+r.CIDR, "exclude fewer, or set retired: true")
 		}
 	}
 }

@@ -223,7 +223,7 @@ func (s Situation) isWanted() (bool, Plan) {
 	case reason == disk.ReasonMissing, reason == disk.ReasonImageMissing:
 		return because(Pending, reason, "%s: it is attached when it is created", message)
 	case reason == disk.ReasonInUse:
-		return because(Pending, reason, "%s: it is attached to this VM when the other one has left it", message)
+		return because(Pending, reason, "%s: it is attached to this VM when the other VM has detached it", message)
 	case reason == disk.ReasonCopied:
 		return because(Pending, reason, "%s: it is attached when that is done", message)
 	case what == disk.Wait:
@@ -253,7 +253,7 @@ func (s Situation) attachProgress() (phase Phase, reason, message string) {
 		return InProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople()
 	case s.isServed():
 		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
-			"condition Reconciled of the VM says why"
+			"condition Reconciled of the VM shows the reason"
 	}
 	return InProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() + "'s export is being started")
 }

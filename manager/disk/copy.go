@@ -57,7 +57,7 @@ func copyFault(from, to *v1.VirtualDisk) *Refusal {
 	}
 	least, size := leastFor(from), Size(to)
 	if size.Cmp(least) < 0 {
-		return &Refusal{ReasonSmaller, fmt.Sprintf("spec.persistentVolumeClaim.size: %s has %s, more than the %s of this one: "+
+		return &Refusal{ReasonSmaller, fmt.Sprintf("spec.persistentVolumeClaim.size: %s has %s, more than the %s of this disk: "+
 			"make it as large", what, least.String(), size.String())}
 	}
 	return nil

@@ -151,7 +151,7 @@ func (s Situation) exportProgress(pod *corev1.Pod) (phase v1.DiskExportPhase, re
 		return v1.DiskExportPending, reason, why
 	}
 	return v1.DiskExportPending, ReasonStarting, fmt.Sprintf("the pod %s is being started: if it stays so, its "+
-		"events say why (kubectl describe pod %[1]s)", name)
+		"events show the reason (kubectl describe pod %[1]s)", name)
 }
 
 // exportEnded returns the status of a finished export; nil if its request is gone.

@@ -287,7 +287,7 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 		o.Reason = ReasonPodFailed
 		o.Message = fmt.Sprintf("the import pod ended with exit code %d and no message", ended.ExitCode)
 	default:
-		o.Reason, o.Message = ReasonPodFailed, "the import pod ended, and its node has not said how"
+		o.Reason, o.Message = ReasonPodFailed, "the import pod ended, and its node has not reported how"
 	}
 	o.Message = printable.Clip(printable.Line(o.Message), longestMessage)
 	return o

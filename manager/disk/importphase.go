@@ -61,11 +61,11 @@ func (s Situation) failedPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, m
 		return v1.DiskProvisioning, is.Reason, is.Message + again
 	case byServer:
 		return v1.DiskFailed, is.Reason, is.Message + again + secret +
-			": if the source in the definition is wrong, delete the " + s.nounForPeople() + ", and make another one"
+			": if the source in the definition is wrong, delete the " + s.nounForPeople() + ", and create it again"
 	case byChange:
 	}
 	return v1.DiskFailed, is.Reason, is.Message + "; vmop retries when the " + s.nounForPeople() + " is resized" +
-		secret + ": if that is not it, delete the " + s.nounForPeople() + ", and make another one"
+		secret + ": if the cause is another, delete the " + s.nounForPeople() + ", and create it again"
 }
 
 // runningPhase returns the phase of a disk while its import pod may be running.
@@ -86,7 +86,7 @@ func (s Situation) runningPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, 
 	if reason, why := Unstarted(s.Pod); reason != "" {
 		return phase, reason, why
 	}
-	return phase, ReasonStarting, fmt.Sprintf("the pod %s is being started: if it stays so, its events say why "+
+	return phase, ReasonStarting, fmt.Sprintf("the pod %s is being started: if it stays so, its events show the reason "+
 		"(kubectl describe pod %[1]s)%s", name, last)
 }
 

@@ -42,7 +42,7 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 	case ReasonCopied:
 		message += ": the VM starts when that is done"
 	case ReasonInUse:
-		message += ": this VM starts when the other one has stopped"
+		message += ": this VM starts when the other VM has stopped"
 	}
 	return what, reason, message
 }

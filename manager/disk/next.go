@@ -175,8 +175,8 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 	case d.DeletionTimestamp != nil:
 		return v1.DiskTerminating, ReasonDeletion, "the " + noun + " is being deleted"
 	case s.Gone:
-		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is gone, and most likely its data with it: "+
-			"delete the %s, and make another one", name, noun)
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is gone, and most likely its data too: "+
+			"delete the %s, and create it again", name, noun)
 	case s.Claim == nil && s.sourceFault() != nil:
 		why := s.sourceFault()
 		return v1.DiskPending, why.Reason, why.Message
@@ -194,7 +194,7 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 			"delete the claim, or give the %[2]s another name", name, noun)
 	case !s.ownsClaim():
 		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the claim that was created for this %[2]s: "+
-			"delete the %[2]s, and make another one", name, noun)
+			"delete the %[2]s, and create it again", name, noun)
 	case s.Claim.DeletionTimestamp != nil:
 		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
 			"and the data with it when no pod has it any more: copy the data, or set the reclaim policy of its volume to Retain "+
@@ -210,7 +210,7 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 	switch s.Claim.Status.Phase {
 	case corev1.ClaimLost:
-		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the %s, and make another one",
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the %s, and create it again",
 			s.Claim.Name, s.nounForPeople())
 	case corev1.ClaimBound:
 		switch {
@@ -226,7 +226,7 @@ func (s Situation) boundPhase() (phase v1.DiskPhase, reason, message string) {
 			s.nounForPeople()
 	}
 	return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s has no volume yet: if it stays so, the events "+
-		"say why (kubectl describe pvc %[1]s)", s.Claim.Name)
+		"show the reason (kubectl describe pvc %[1]s)", s.Claim.Name)
 }
 
 // waitsForPod reports whether the volume is only created for the first pod. It returns true if the manager may not read

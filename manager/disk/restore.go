@@ -47,7 +47,7 @@ func (s Situation) sourceFault() *Refusal {
 	size := Size(s.Disk)
 	if err == nil && size.Cmp(least) < 0 {
 		return &Refusal{ReasonTooSmall, fmt.Sprintf("spec.persistentVolumeClaim.size: the disk of the %s %s has %s, "+
-			"more than the %s of this one: make it as large", ref.Kind, ref.Name, least.String(), size.String())}
+			"more than the %s of this disk: make it as large", ref.Kind, ref.Name, least.String(), size.String())}
 	}
 	return nil
 }

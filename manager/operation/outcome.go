@@ -57,7 +57,7 @@ func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod 
 		}
 		return outcome{}
 	case !isToRun(vm):
-		message := "the VM has been set to Stopped meanwhile: " + vm.Status.Message
+		message := "the VM has been set to Stopped in the meantime: " + vm.Status.Message
 		return failedOutcome(ReasonOverruled, strings.TrimSuffix(message, ": "))
 	}
 	fresh := pod != nil && !decide.Terminating(pod) && (o.Spec.Type == v1.OperationStart || pod.UID != target.PodUID)

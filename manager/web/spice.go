@@ -130,7 +130,7 @@ func (s *Server) connectViewer(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.Host)
 	t, end := s.tickets.useTicket(strings.ToLower(host), s.opts.Now)
 	if t == nil {
-		http.Error(w, "the file of the viewer has been used or is too old: download another one", http.StatusForbidden)
+		http.Error(w, "the file of the viewer has been used or is too old: download it again", http.StatusForbidden)
 		return
 	}
 	defer end()

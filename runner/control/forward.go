@@ -156,7 +156,7 @@ func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (
 			_ = conn.Close()
 		}
 		if err == nil {
-			err = fmt.Errorf("%s is not at the guest's card, though the guest says so", address)
+			err = fmt.Errorf("%s is not at the guest's card, although the guest reports it", address)
 		}
 		errs = append(errs, err)
 	}
@@ -225,7 +225,7 @@ func (s *Server) openForward(ctx context.Context, port int) (string, error) {
 			return "", err
 		}
 		if found, _, err = s.forwardOf(ctx, port); err == nil && found == nil {
-			err = fmt.Errorf("QEMU does not say by which port it forwards to port %d of the guest", port)
+			err = fmt.Errorf("QEMU does not report the port that it forwards to port %d of the guest", port)
 		}
 		if err != nil {
 			return "", err

@@ -89,5 +89,5 @@ func TestAGuestDoesNotNameAddressesOfOthers(t *testing.T) {
 	defer listener.Close()
 	s.tracker.Update(status.Interfaces{{Name: "eth0", Addresses: []string{own}}})
 	_, err = s.client.Forward(timeout(t), listener.Addr().(*net.TCPAddr).Port)
-	require.ErrorContains(t, err, host+" is not at the guest's card, though the guest says so")
+	require.ErrorContains(t, err, host+" is not at the guest's card, although the guest reports it")
 }

@@ -46,7 +46,7 @@ func (s *Server) getInvitation(w http.ResponseWriter, _ *http.Request) error {
 		text = s.opts.Invitation()
 	}
 	if text == nil {
-		return notThere("this runner doesn't wait for the guest of another one")
+		return notThere("this runner doesn't wait for the guest of another runner")
 	}
 	w.Header().Set("Content-Type", jsonType)
 	_, _ = w.Write(text) // the client may have disconnected

@@ -150,7 +150,7 @@ func (vm *VM) followRunner(
 		case err != nil && limited.Err() != nil:
 			return context.Cause(limited)
 		case err != nil:
-			return fmt.Errorf("the runner has ended meanwhile: %w", err)
+			return fmt.Errorf("the runner has ended in the meantime: %w", err)
 		case e.Status == nil || e.Status.Configuration.Generation <= after:
 			continue
 		case e.Status.State == vmstatus.StateStopped:

@@ -93,7 +93,7 @@ func (r *recovery) decideResume(list []failedDisk, now time.Time) (resume bool, 
 	}
 	if len(list) == 0 {
 		resume = !now.Before(retry)
-		why = []string{"QEMU does not say which drive has failed; the VM is paused until " + clockTime(retry)}
+		why = []string{"QEMU does not report which drive has failed; the VM is paused until " + clockTime(retry)}
 	}
 	if !wake.After(now) {
 		wake = now.Add(spacePoll)

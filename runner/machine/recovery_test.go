@@ -159,7 +159,7 @@ func TestTwoFailedDisks(t *testing.T) {
 	require.True(t, resume)
 	resume, _, why = new(recovery).decideResume(nil, now)
 	require.False(t, resume)
-	require.Equal(t, []string{"QEMU does not say which drive has failed; the VM is paused until 01:46:50Z"}, why)
+	require.Equal(t, []string{"QEMU does not report which drive has failed; the VM is paused until 01:46:50Z"}, why)
 }
 
 func TestTheFaultLog(t *testing.T) {

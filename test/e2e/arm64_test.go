@@ -73,7 +73,7 @@ func onARM64(t *testing.T, l *lab) {
 	require.Contains(t, without.Status.Message, "none of these files exists in the runner's image: "+
 		"/usr/bin/qemu-system-aarch64")
 	require.Contains(t, without.Status.Message,
-		"docs/tasks/kubernetes-images.md says how an image gets Debian's package "+
+		"docs/tasks/kubernetes-images.md shows how an image gets Debian's package "+
 			"qemu-system-arm")
 
 	require.NoError(t, <-made)

@@ -68,7 +68,7 @@ func imports(t *testing.T, l *lab) {
 	require.Equal(t, s.raw, have)
 	l.clusterImage(t, "of-all", s.url("slow.img"), s.raw)
 	d = l.diskIs(t, "claimed", v1.DiskFailed, "ChecksumMismatch")
-	require.Contains(t, d.Status.Message, "delete the disk, and make another one")
+	require.Contains(t, d.Status.Message, "delete the disk, and create it again")
 
 	l.kubectl(t, "create", "secret", "generic", "web-server", "--type="+string(v1.SecretTypeHTTP),
 		"--from-literal=username=me", "--from-literal=password=canary-import-77d1")

@@ -58,7 +58,7 @@ func placement(t *testing.T, l *lab) {
 	second := labelled("second", "database", func(s *v1.VirtualMachineSpec) {
 		s.NodeSelector = map[string]string{corev1.LabelHostname: node(far)}
 	})
-	unplaced(second, "a VM or pod that runs there refuses this one by its own anti-affinity, for its labels")
+	unplaced(second, "a VM or pod that runs there has an anti-affinity to this VM's labels")
 
 	l.placesOfTheGuide(t, unplaced, database)
 }

@@ -102,7 +102,7 @@ func (i *incus) readNIC(n *node) {
 		return
 	case network != nil && i.options.Bridges[name] == "":
 		i.changePart(network, "vm.network[].bridge: "+name+", the name of an Incus network that is a bridge; it must exist "+
-			"when the VM starts", "incus network show "+name+"; --bridge '"+name+"=BRIDGE' says another")
+			"when the VM starts", "incus network show "+name+"; --bridge '"+name+"=BRIDGE' names another bridge")
 	}
 	net.MAC = n.firstChild("hwaddr").textValue()
 	if volatile := i.keys.firstChild("volatile." + n.name + ".hwaddr"); net.MAC == "" {

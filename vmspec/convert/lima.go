@@ -160,7 +160,7 @@ func (l *lima) readDisks() {
 		l.dropPart(item.firstChild("format"), "the disk is made")
 		l.dropPart(item.firstChild("fsType"), "the disk is made")
 		l.changePart(item, fmt.Sprintf("vm.drives[%d], of the format qcow2; Lima's script in the guest doesn't mount it",
-			len(l.vmSection().Drives)), "qemu-img info says the format; /etc/fstab in the guest")
+			len(l.vmSection().Drives)), "qemu-img info shows the format; /etc/fstab in the guest")
 		l.vmSection().Drives = append(l.vmSection().Drives, vmspec.Drive{
 			File: filepath.Join("..", "_disks", name, "datadisk"), Format: "qcow2",
 		})

@@ -96,7 +96,7 @@ func Convert(file string, text []byte, o Options) (*Result, error) {
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 	if o.Format == "" {
 		if o.Format = formatOf(text); o.Format == "" {
-			return nil, fmt.Errorf("%s: whose definition it is can't be seen; --from libvirt, quickemu, lima or incus says it", file)
+			return nil, fmt.Errorf("%s: cannot detect the format of the definition; give --from libvirt, quickemu, lima or incus", file)
 		}
 	}
 	c := &conversion{file: file, options: o, result: &Result{Format: o.Format}}
@@ -202,7 +202,7 @@ func (c *conversion) leaveOut(root *node) error {
 			return fmt.Errorf("%s: there is no part %q to leave out", c.file, path)
 		}
 		left.gone = true
-		c.dropPart(left, "left out, as you said")
+		c.dropPart(left, "left out, as requested")
 	}
 	root.removeGone()
 	return nil

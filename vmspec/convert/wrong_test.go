@@ -18,8 +18,8 @@ func TestWrongFiles(t *testing.T) {
 		{"", "/d/f: the file is empty"},
 		{" \n", "/d/f: the file is empty"},
 		{"QFI\xfb\x00\x00", "/d/f: this is not text in UTF-8: give a definition, not a disk"},
-		{"hello world\n", "/d/f: whose definition it is can't be seen; --from libvirt, " +
-			"quickemu, lima or incus says it"},
+		{"hello world\n", "/d/f: cannot detect the format of the definition; give --from libvirt, " +
+			"quickemu, lima or incus"},
 		{strings.Repeat("<", LargestInput+1), "/d/f: the definition has more than 1 MiB"},
 		{"<domain type='kvm'>\n  <name>x</na", "/d/f:2: not well-formed XML, or not whole: "},
 		{"<domain>\n<name>x</name>\n", "/d/f:3: not well-formed XML, or not whole: unexpected EOF"},
@@ -50,8 +50,8 @@ func TestWrongFiles(t *testing.T) {
 		require.ErrorContains(t, err, test.want)
 	}
 	for _, test := range []struct{ text, want string }{
-		{"images: [", "/d/f: whose definition it is can't be seen"},
-		{"images: 1\nimages: 2", "/d/f: whose definition it is can't be seen"},
+		{"images: [", "/d/f: cannot detect the format of the definition"},
+		{"images: 1\nimages: 2", "/d/f: cannot detect the format of the definition"},
 	} {
 		_, err := Convert("/d/f", []byte(test.text), Options{})
 		require.ErrorContains(t, err, test.want)

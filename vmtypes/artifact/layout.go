@@ -47,7 +47,7 @@ func openLayout(folder string) (layout.Path, error) {
 		return "", err
 	}
 	if len(entries) > 0 {
-		return "", errors.New("the folder has other files; name a new one")
+		return "", errors.New("the folder contains other files; name a new folder")
 	}
 	return layout.Write(folder, empty.Index)
 }

@@ -84,7 +84,7 @@ func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched
 		return nil, err
 	}
 	if int64(len(data)) != blob.Size {
-		return nil, unfitError(fmt.Errorf("its layer has not the %d bytes that the manifest says", blob.Size))
+		return nil, unfitError(fmt.Errorf("its layer does not have the %d bytes that the manifest states", blob.Size))
 	}
 	c, err := contentOf(m, data)
 	if err != nil {

@@ -122,7 +122,7 @@ func (c *checker) checkProcess(p Process) {
 	case isUnprintable(p.Name):
 		c.addFault(nil, "%q cannot be the name of a process: use printable characters", p.Name)
 	case p.Executable == "":
-		c.addFault(nil, "%s has no executable; a part must say which program it is", p.Name)
+		c.addFault(nil, "%s has no executable; a part must name its program", p.Name)
 	case !filepath.IsAbs(p.Executable):
 		c.addFault(nil, "%s: executable %q is not an absolute path", p.Name, p.Executable)
 	}

@@ -62,7 +62,7 @@ func (e *TokenError) Unwrap() error { return e.Err }
 type LinkError struct{}
 
 func (*LinkError) Error() string {
-	return "the link has been used or is too old; get another one: vmmanager local link"
+	return "the link has been used or is too old; get a new link: vmmanager local link"
 }
 
 // refusalStatus returns the HTTP status of a refused token.

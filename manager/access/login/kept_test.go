@@ -37,7 +37,7 @@ func TestALinkWorksForTenMinutes(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.browser().follows(inTime))
 	a.clock.advance(time.Second)
 	require.Equal(t, http.StatusForbidden, a.browser().follows(late))
-	require.Len(t, a.log.lines("get another one: vmmanager local link"), 1)
+	require.Len(t, a.log.lines("get a new link: vmmanager local link"), 1)
 }
 
 // A session outlives a restart of the program, and a session that has ended doesn't. A copy of the file is not

@@ -159,5 +159,5 @@ func shareSecret(t *testing.T, client kubernetes.Interface) {
 		metav1.PatchOptions{})
 	require.NoError(t, err)
 	_, err = shared.Key(t.Context())
-	require.ErrorContains(t, err, "delete the secret")
+	require.ErrorContains(t, err, "delete the Secret")
 }

@@ -86,7 +86,7 @@ func (s *Service) byOwnToken(r *http.Request, token string) (*Session, error) {
 		}
 	}
 	return nil, s.refuseLogin(r, refusedToken, &TokenError{Err: errors.New("it has expired or is not of these pages; " +
-		"get another one: vmmanager local token")}, "method", byLinkToken)
+		"get a new token: vmmanager local token")}, "method", byLinkToken)
 }
 
 // isHere reports whether a request is for Options.Host. Browsers omit the default port.

@@ -25,7 +25,7 @@ const (
 // HashPassword returns the bcrypt hash of a password of 1 to 72 bytes, for use in a configuration.
 func HashPassword(password string) (string, error) {
 	if password == "" || len(password) > longestPassword {
-		return "", fmt.Errorf("a password has 1 to %d bytes, this one has %d", longestPassword, len(password))
+		return "", fmt.Errorf("a password must have 1 to %d bytes, but has %d", longestPassword, len(password))
 	}
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), 12)
 	if err != nil {

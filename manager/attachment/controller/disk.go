@@ -204,7 +204,7 @@ func problemOf(pod *corev1.Pod) string {
 		return "the pod " + pod.Name + " is being deleted: if it stays so, look after its node " + pod.Spec.NodeName
 	case disk.Finished(pod):
 		said := strings.Trim(pod.Status.Reason+": "+pod.Status.Message, ": ")
-		return "the pod " + pod.Name + " was ended: " + cmp.Or(said, "its node has not said why")
+		return "the pod " + pod.Name + " was ended: " + cmp.Or(said, "its node has not reported why")
 	case why != "":
 		return why
 	}

@@ -105,7 +105,7 @@ func TestTheStateOfAnExport(t *testing.T) {
 		"ended without a word": {
 			func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
 			attachment.Export{Over: true},
-			"its node has not said why",
+			"its node has not reported why",
 		},
 		"on a dead node": {
 			func(p *corev1.Pod) {

@@ -185,7 +185,7 @@ func (s Situation) resumePlan() Plan {
 func (s Situation) whyUnwanted() string {
 	switch {
 	case s.Operation == nil:
-		return "the operation was deleted, or another one has taken its place"
+		return "the operation was deleted or replaced"
 	case s.VM.DeletionTimestamp != nil:
 		return "the VM is being deleted"
 	case !s.Wanted():

@@ -106,10 +106,10 @@ func TestAMigrationGoesWell(t *testing.T) {
 func TestAMigrationFailsEarly(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Situation){
-		"the operation was deleted, or another one has taken its place": func(s *Situation) { s.Operation = nil },
-		"the VM is being stopped":        func(s *Situation) { s.VM.Spec.VM.State = v1.Stopped },
-		"the VM's pod is being deleted":  func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: noon} },
-		"the VM's pod is being deleted ": func(s *Situation) { s.Pod = nil },
+		"the operation was deleted or replaced": func(s *Situation) { s.Operation = nil },
+		"the VM is being stopped":               func(s *Situation) { s.VM.Spec.VM.State = v1.Stopped },
+		"the VM's pod is being deleted":         func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: noon} },
+		"the VM's pod is being deleted ":        func(s *Situation) { s.Pod = nil },
 		"the guest has ended: guest shutdown": func(s *Situation) {
 			s.VM.Status.Runner.State, s.VM.Status.Runner.Outcome = "Stopped", &v1.Outcome{Cause: "guest shutdown"}
 		},
@@ -158,7 +158,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 	require.Equal(t, Plan{Cancel: true}, Decide(s))
 	stayed := s
 	stayed.Call = Call{Result: Stayed, Message: "it was interrupted"}
-	require.Equal(t, "the operation was deleted, or another one has taken its place", Decide(stayed).Record.Message)
+	require.Equal(t, "the operation was deleted or replaced", Decide(stayed).Record.Message)
 	stayed.Operation = &v1.VirtualMachineOperation{}
 	require.Equal(t, "it was interrupted", Decide(stayed).Record.Message)
 	s.Call = Call{Result: Moved, At: noon.Add(-reportTime)}

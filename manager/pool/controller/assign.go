@@ -308,7 +308,7 @@ func noteOf(c pool.Change, by string) string {
 	case pool.Left:
 		text += ": it is no longer in it, or the pool is gone"
 	case pool.Duplicate:
-		text += ": they have another one"
+		text += ": they have another VM"
 	}
 	if s := c.Assignment.Since; s != nil {
 		text += fmt.Sprintf("; had since %s, last used at %s", s.UTC().Format(time.RFC3339),

@@ -39,9 +39,9 @@ func (r *Round) claimLost(ctx context.Context, claim *objects.Claim) decide.Obst
 // replacementText describes the claim that replaces a lost claim.
 func replacementText(claim *objects.Claim) string {
 	if decide.HasMachineState(claim) {
-		return "an empty one is created, with a new machine uuid, firmware variables and TPM"
+		return "an empty claim is created, with a new machine uuid, firmware variables and TPM"
 	}
-	return "an empty one is created"
+	return "an empty claim is created"
 }
 
 // onNode reports whether a pod may have mounted its volumes.

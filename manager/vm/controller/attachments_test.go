@@ -173,7 +173,7 @@ func TestAnAttachment(t *testing.T) {
 	w.attach("third", "third", "data")
 	w.attachmentIs("third", v1.AttachmentPending, diskof.ReasonInUse,
 		"attached to the VM web: it is attached to this VM when the "+
-			"other one has left it")
+			"other VM has detached it")
 	w.Kubectl("delete", "vmbda", "twice", "other", "third", "--timeout=20s")
 	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "other")))
 }

@@ -33,7 +33,7 @@ func TestClaimDeleted(t *testing.T) {
 		require.NoError(t, w.client.Delete(t.Context(), claim))
 	}
 	w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be undone. The VM keeps it until its pod ends; "+
-		"for the next start, an empty one is created, with a new machine uuid, firmware variables and TPM.")
+		"for the next start, an empty claim is created, with a new machine uuid, firmware variables and TPM.")
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "of both", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
 		return len(w.events("web", decide.ReasonClaimDeleted)) == 2 && len(message) > 400

@@ -134,7 +134,7 @@ func TestABlankDisk(t *testing.T) {
 	})
 	waits := w.phase("other-vm", v1.PhasePending, diskof.ReasonInUse)
 	require.Equal(t, "spec.vm.disks[0].virtualDisk: the VirtualDisk blank-disk is attached to the VM linux-vm: "+
-		"this VM starts when the other one has stopped", waits.Status.Message)
+		"this VM starts when the other VM has stopped", waits.Status.Message)
 	w.edit("linux-vm", stopped)
 	w.diskOf("blank-disk", "linux-vm")
 	w.gone("linux-vm", pod)

@@ -97,7 +97,7 @@ func TestUnplaced(t *testing.T) {
 		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":        "spec.nodeSelector requires the labels arch=new, disk=ssd; spec.affinity.nodeAffinity restricts the nodes",
 		"0/2 nodes are available: 2 node(s) didn't match pod affinity rules.":                  "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires",
 		"0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.":             "spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses",
-		"0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.": "a VM or pod that runs there refuses this one",
+		"0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.": "a VM or pod that runs there has an anti-affinity",
 		"0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.":     "spec.topologySpreadConstraints limits",
 		"0/1 nodes are available: 1 node(s) had untolerated taint(s).":                         "spec.tolerations lists",
 		"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.":    "a volume of the VM is available on certain nodes only",

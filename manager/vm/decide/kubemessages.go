@@ -71,7 +71,7 @@ func Unplaced(s *Snapshot, message string) string {
 		},
 		{
 			"existing pods anti-affinity rules",
-			"a VM or pod that runs there refuses this one by its own anti-affinity, for its labels",
+			"a VM or pod that runs there has an anti-affinity to this VM's labels",
 		},
 		{"topology spread constraints", "spec.topologySpreadConstraints limits how unevenly they are spread"},
 		{"untolerated taint", "spec.tolerations lists the taints that the VM tolerates"},

@@ -157,7 +157,7 @@ func (s Situation) withoutPod() Phase {
 		return s.afterFailure(s.VM.Status.Runner)
 	}
 	return Phase{v1.PhasePending, ReasonPodMissing, fmt.Sprintf("the pod is being created; if it does not appear, "+
-		"the events of the StatefulSet say why (kubectl describe statefulset %s)", s.VM.Name), true}
+		"the events of the StatefulSet show the reason (kubectl describe statefulset %s)", s.VM.Name), true}
 }
 
 func (s Situation) strayMessage() string {
@@ -281,7 +281,7 @@ func (s Situation) withPod() Phase {
 	case s.Pod.Status.Phase == corev1.PodFailed:
 		return Phase{
 			v1.PhasePending, cmp.Or(s.Pod.Status.Reason, ReasonPodFailed),
-			cmp.Or(Readable(s.Pod.Status.Message), "the pod has failed; a new one is created"), false,
+			cmp.Or(Readable(s.Pod.Status.Message), "the pod has failed; a new pod is created"), false,
 		}
 	case s.Pod.Spec.NodeName == "":
 		return unscheduledPhase(s.Pod)

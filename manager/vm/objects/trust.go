@@ -87,7 +87,7 @@ func foreignBridges(vm *v1.VirtualMachine, s Settings) []Problem {
 		}
 		all = append(all, Problem{
 			Path: fmt.Sprintf("spec.vm.networks[%d].tap.bridge", i), Fatal: true, Message: fmt.Sprintf(
-				"the bridge %s of the node is not for VMs (%s); name another one, use masquerade, or ask the administrator "+
+				"VMs must not use the bridge %s of the node (%s); name another bridge, use masquerade, or ask the administrator "+
 					"to add it to allowedBridges in the manager's configuration", bridgeOf(n.Tap.Bridge), allowed),
 		})
 	}

@@ -214,9 +214,9 @@ func TestBridgesOfANode(t *testing.T) {
 		{"br0", []string{"br0"}, ""},
 		{"", []string{"br1", "br0"}, ""},
 		{"cni0", []string{"*"}, ""},
-		{"", nil, "the bridge br0 of the node is not for VMs (none is allowed)"},
-		{"cni0", []string{"br0", "br1"}, "the bridge cni0 of the node is not for VMs (allowed: br0, br1)"},
-		{"br", []string{"br0"}, "the bridge br of the node is not for VMs (allowed: br0)"},
+		{"", nil, "VMs must not use the bridge br0 of the node (none is allowed)"},
+		{"cni0", []string{"br0", "br1"}, "VMs must not use the bridge cni0 of the node (allowed: br0, br1)"},
+		{"br", []string{"br0"}, "VMs must not use the bridge br of the node (allowed: br0)"},
 	} {
 		vm := sample(t, func(vm *v1.VirtualMachine) {
 			vm.Spec.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}, {Tap: &v1.Tap{Bridge: row.bridge}}}

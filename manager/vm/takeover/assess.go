@@ -73,7 +73,7 @@ func decodeResource(u *unstructured.Unstructured, into any, s *Subject, longest 
 		err = nil
 	}
 	if err != nil {
-		s.addFinding(Blocks, "", "it can't be read: "+err.Error(), "kubectl apply --dry-run=server says in which field")
+		s.addFinding(Blocks, "", "it can't be read: "+err.Error(), "kubectl apply --dry-run=server shows the field")
 		return false
 	}
 	if name := u.GetName(); len(name) > longest || len(validation.IsDNS1123Label(name)) > 0 {

@@ -127,5 +127,5 @@ func (n *Namespace) reportInstanceID(vm *v1.VirtualMachine, s *Subject) {
 		}
 	}
 	s.addFinding(Changes, "spec.cloudInit.metaData.instance-id",
-		"it is another one once: cloud-init configures the guest as a new one at the first start", hint)
+		"it changes once: cloud-init configures the guest as a new instance at the first start", hint)
 }

@@ -301,7 +301,7 @@ func TestViewersConnect(t *testing.T) {
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusForbidden, answer.StatusCode, "%s", text)
-	require.Contains(t, string(text), "download another one")
+	require.Contains(t, string(text), "download it again")
 }
 
 // A client that never completes its request is disconnected.

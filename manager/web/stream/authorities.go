@@ -185,7 +185,7 @@ func parseSecret(text []byte) (authorities, error) {
 		private, err := x509.ParsePKCS8PrivateKey(key.Bytes)
 		signs, ok := private.(*ecdsa.PrivateKey)
 		if err != nil || !ok || !signs.PublicKey.Equal(parsed.PublicKey) {
-			return nil, fmt.Errorf("authority %d: its key is damaged, or another one's", len(all)+1)
+			return nil, fmt.Errorf("authority %d: its key is damaged, or belongs to another authority", len(all)+1)
 		}
 		all = append(all, authority{parsed, signs})
 	}

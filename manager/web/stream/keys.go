@@ -96,7 +96,7 @@ func (k *Keys) syncSecret(ctx context.Context) (authorities, error) {
 		}
 		have, err := parseSecret(secret.Data[secretKey])
 		if err != nil {
-			return nil, fmt.Errorf("secret %s, %s: %w; to have new ones made, delete the secret",
+			return nil, fmt.Errorf("secret %s, %s: %w; to create new keys, delete the Secret",
 				objects.ManagerCA, secretKey, err)
 		}
 		all, changed, err := have.advanceTo(k.now())
@@ -150,7 +150,7 @@ func (k *Keys) publishCertificates(ctx context.Context, certificates []byte) err
 }
 
 // errNoKeys means that Refresh has not succeeded yet.
-var errNoKeys = errors.New("the manager has no keys for connections with runners yet; its log says why")
+var errNoKeys = errors.New("the manager has no keys for connections with runners yet; its log shows the reason")
 
 // clientCertificate returns the certificate of this process.
 func (k *Keys) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

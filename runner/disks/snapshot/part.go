@@ -54,8 +54,8 @@ func Parts(vm *prepare.VM) ([]Part, error) {
 		}
 		at := slices.IndexFunc(vm.Plan.Drives, func(known plan.Drive) bool { return known.Index == i })
 		if at < 0 || len(vm.Plan.Drives[at].Nodes) == 0 {
-			return nil, fmt.Errorf("vm.drives[%d]: the VM type %s does not say which of QEMU's drives it is, so it cannot be in "+
-				"a snapshot; part(drives = …) says it", i, vm.Config.VMType)
+			return nil, fmt.Errorf("vm.drives[%d]: the VM type %s does not declare which of QEMU's drives it is, so it cannot be in "+
+				"a snapshot; declare it with part(drives = …)", i, vm.Config.VMType)
 		}
 		list = append(list, Part{
 			Kind: Disk, Name: d.Serial, Path: cmp.Or(d.File, d.Device, d.Resource), Format: d.Format,

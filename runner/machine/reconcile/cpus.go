@@ -128,7 +128,7 @@ func readSlots(a answer) ([]cpuSlot, error) {
 	}
 	for _, s := range slots {
 		if s.Type == "" || json.Unmarshal(s.Props, &map[string]any{}) != nil {
-			return nil, errors.New("there is a place that says nothing of its CPU")
+			return nil, errors.New("a place for a CPU lacks the CPU's properties")
 		}
 	}
 	return slots, nil

@@ -54,7 +54,7 @@ type AnswerError struct {
 }
 
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("the API server says %d %s: %s", e.Code, e.Reason, e.Message)
+	return fmt.Sprintf("the API server answers %d %s: %s", e.Code, e.Reason, e.Message)
 }
 
 // statusCode returns the API server's HTTP status in an error; 0 if it did not answer.

@@ -26,7 +26,7 @@ func InResource(message string) string {
 		return text
 	}
 	return strings.NewReplacer("on this host", "in the runner's image",
-		inPackage, "docs/tasks/kubernetes-images.md says how an image gets Debian's package").Replace(b.String())
+		inPackage, "docs/tasks/kubernetes-images.md shows how an image gets Debian's package").Replace(b.String())
 }
 
 // inPackage is the phrase that the stock types use to name the package of a missing file (vmtypes/lib).

@@ -115,7 +115,7 @@ func TestMessagesNameTheResource(t *testing.T) {
 		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
 		"none of these files exists on this host: /bin/swtpm; on Debian it is in the package swtpm\n": "none of these " +
 			"files exists in the runner's image: /bin/swtpm; " +
-			"docs/tasks/kubernetes-images.md says how an image gets Debian's " +
+			"docs/tasks/kubernetes-images.md shows how an image gets Debian's " +
 			"package swtpm\n",
 
 		"config.yaml:9:1: cloudInit.networkConfigFile: x":          "spec.cloudInit.networkDataFrom: x",

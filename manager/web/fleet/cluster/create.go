@@ -151,8 +151,8 @@ func (f *Fleet) createDocument(ctx context.Context, d *document, more ...client.
 	case !apierrors.IsAlreadyExists(err):
 		return object, d.locateFaults(err)
 	case d.Kind == kindOfDisk:
-		return nil, fleet.Faults{d.faultAt("metadata.name", "there is a VirtualDisk of this name already: "+
-			"give this one another name, here and in spec.blockDeviceRefs of the VM, or leave its definition out")}
+		return nil, fleet.Faults{d.faultAt("metadata.name", "a VirtualDisk with this name already exists: "+
+			"give this disk another name, here and in spec.blockDeviceRefs of the VM, or leave its definition out")}
 	}
 	return nil, fleet.ErrExists
 }

@@ -14,8 +14,8 @@ import (
 	"vmop/manager/web/stream"
 )
 
-// changedMeanwhile refuses a change that is based on an old version.
-const changedMeanwhile = fleet.Refusal("the VM has been changed meanwhile: look at it again, and repeat this")
+// changedMeanwhile is why a change is refused that was made of something older.
+const changedMeanwhile = fleet.Refusal("the VM has changed in the meantime: check it, and repeat this")
 
 // asRefusal converts errors that the user can understand and fix to a Refusal.
 func asRefusal(err error) error {

@@ -263,7 +263,7 @@ func TestFaultsOfDisks(t *testing.T) {
 		small + vm + "    currentCpus: 3\n": "line 4: VirtualDisk a.spec.persistentVolumeClaim.size: must be a size such as " +
 			"10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes\nline 12: spec.vm.currentCpus: ",
 		disk("a", "{"+size+", odd: 1}") + vm: "line 4: VirtualDisk a.spec.odd: there is no such field",
-		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: there is a VirtualDisk of this name",
+		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: a VirtualDisk with this name",
 		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: must not be empty",
 		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is created here can't use a " +
 			"Secret",
