@@ -45,7 +45,7 @@ func ParseChecksum(text string) (Checksum, error) {
 	}
 	if algorithm == "" {
 		return Checksum{}, Refuse(InvalidSource,
-			"checksum %q has %d digits: none of sha256 (64), sha512 (128) and md5 (32)", text, len(sum))
+			"checksum %q has %d digits: must have 64 (sha256), 128 (sha512) or 32 (md5)", text, len(sum))
 	}
 	return Checksum{}, Refuse(InvalidSource, "checksum %q: use sha256, sha512 or md5, not %s", text, algorithm)
 }

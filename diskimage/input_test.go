@@ -202,7 +202,7 @@ func TestChecksums(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"sha256:0011":                       "has 4 digits; sha256 has 64",
-		"0011":                              "none of sha256 (64), sha512 (128) and md5 (32)",
+		"0011":                              "must have 64 (sha256), 128 (sha512) or 32 (md5)",
 		"sha1:" + strings.Repeat("0", 40):   "use sha256, sha512 or md5, not sha1",
 		"sha256:" + strings.Repeat("x", 64): "use hexadecimal digits",
 	} {

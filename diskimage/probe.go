@@ -52,7 +52,7 @@ func containerMagics() []magic {
 		{0, "vhdxfile", probeVHDX, "vhdx"},
 		{vdiSignatureAt, "\x7f\x10\xda\xbe", probeVDI, "vdi"},
 		{0, vhdCookie, probeVHD, "vpc"},
-		{0, "# Disk DescriptorFile", nil, "the description of a VMware disk, whose data is in other files"},
+		{0, "# Disk DescriptorFile", nil, "the description of a VMware disk with data in other files"},
 		{0, "COWD", nil, "VMware's COWD"},
 		{0, "QED\x00", nil, "QED"},
 		{0, "WithoutFreeSpace", nil, "Parallels"},

@@ -54,7 +54,7 @@ func TestForeignLoggers(t *testing.T) {
 	_, warnings, err := Parse("f", []byte("\"/Manager/Controller/Reconciler\":\n  loggingProperties: |\n    .level=FINE\n    org.jgrapes.level=FINE\n"))
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
-	require.Equal(t, `f:2:22: /Manager/Controller/Reconciler.loggingProperties: line 2: nothing here corresponds to the logger "org.jgrapes" `+
+	require.Equal(t, `f:2:22: /Manager/Controller/Reconciler.loggingProperties: line 2: no logger here corresponds to "org.jgrapes" `+
 		`(there are org.jdrupes.vmoperator.runner.qemu, org.jdrupes.vmoperator)`, warnings[0].String())
 }
 

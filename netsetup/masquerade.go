@@ -244,7 +244,7 @@ func chooseSubnet(doing string, link netlink.Link, cfg MasqueradeConfig, around 
 func subnetTaken(doing string, subnet netip.Prefix, why string) error {
 	return &Error{
 		Doing: doing, Fault: SubnetTaken, Detail: fmt.Sprintf("subnet %s %s", subnet, why),
-		Remedy: "choose another subnet, or none to have a free one taken",
+		Remedy: "choose another subnet, or leave it out to use a free subnet",
 	}
 }
 
@@ -283,8 +283,8 @@ func enableForwarding(doing string, logger *slog.Logger) error {
 		return &Error{
 			Doing: doing, Fault: ForwardingOff, Err: err,
 			Detail: "IPv4 forwarding is disabled and cannot be enabled from here",
-			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node, whose value new " +
-				"pods take over)",
+			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node; new " +
+				"pods use its value)",
 		}
 	}
 	logger.Warn("IPv4 forwarding was off; it has been switched on, and stays on", "setting", "net.ipv4.ip_forward")

@@ -158,7 +158,7 @@ func TestMasqueradeFaults(t *testing.T) {
 			"forwarding off for good", network("vm0"), sealSysctls, netsetup.ForwardingOff,
 			"open masquerade network vm0: IPv4 forwarding is disabled and cannot be enabled from here " +
 				"(open /proc/sys/net/ipv4/ip_forward: read-only file system); run `sysctl -w net.ipv4.ip_forward=1` as root " +
-				"(in Kubernetes: on the node, whose value new pods take over)",
+				"(in Kubernetes: on the node; new pods use its value)",
 		},
 		{
 			"no tun device", network("vm0"), func(t *testing.T) {

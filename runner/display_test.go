@@ -99,7 +99,7 @@ func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 		var faults yamlfile.Faults
 		require.ErrorAs(t, err, &faults, display)
 		require.Equal(t, key, faults[0].Path)
-		require.Equal(t, "write a password to the file display-password beside the configuration, or set "+key+
+		require.Equal(t, "write a password to the file display-password next to the configuration, or set "+key+
 			".address: 127.0.0.1, or vm.display.withoutPassword: true", faults[0].Hint)
 	}
 	for _, display := range []string{"spice: {address: 127.0.0.1}", "vnc: {port: 5999}", "vnc: {}"} {

@@ -94,7 +94,7 @@ func (c *checker) checkDisk(path string, d Drive) {
 	switch len(given) {
 	case 1:
 	case 0:
-		c.addFault(path, "has nothing to read from").withHint("give file, device, resource or nbd").
+		c.addFault(path, "has no source of data").withHint("give file, device, resource or nbd").
 			withPaths(path+".type", path+".file", path+".device", path+".resource", path+".nbd")
 	default:
 		c.addFault(path+"."+given[1], "%s are given",
@@ -168,7 +168,7 @@ func (c *checker) checkDisplay() {
 			c.portNumber("vm.display.vnc.port", v.Port, firstVNC)
 		} else if v.Address != "" {
 			c.addFault("vm.display.vnc.address",
-				"means nothing without a port").withHint("give port as well").withPaths("vm.display.vnc.port")
+				"has no effect without a port").withHint("give port as well").withPaths("vm.display.vnc.port")
 		}
 		c.checkAddress("vm.display.vnc.address", v.Address)
 	}

@@ -76,7 +76,7 @@ func (c *checker) checkMisplaced(path string, n Network) {
 		{"filter", n.Filter != nil && n.Type != NetworkTap, "tap"},
 	} {
 		if key.given {
-			c.addFault(path+"."+key.name, "means nothing for a network of type %s", n.Type).withHint("it is for %s",
+			c.addFault(path+"."+key.name, "has no effect for a network of type %s", n.Type).withHint("it is for %s",
 				key.types).withPaths(path + ".type")
 		}
 	}
@@ -106,7 +106,7 @@ func (c *checker) checkMAC(path, text string, seen map[string]string) {
 	case address[0]&1 != 0:
 		c.addFault(path, "%s is a multicast address", quoteClipped(text)).withHint("the second digit must be even")
 	case address.String() == "00:00:00:00:00:00":
-		c.addFault(path, "%s is no address of a card", quoteClipped(text))
+		c.addFault(path, "%s is not an address of a card", quoteClipped(text))
 	default:
 		if first, taken := seen[address.String()]; taken {
 			c.addFault(path, "%s is taken", quoteClipped(text)).withHint("by %s", first).withPaths(first)

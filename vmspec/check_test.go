@@ -85,7 +85,7 @@ func TestMachineFaults(t *testing.T) {
 		{Spec{Firmware: "coreboot"}, `vm.firmware: can't be "coreboot" (it can be bios, uefi, uefi-4m, secure or secure-4m)`},
 		{
 			Spec{Kernel: &Kernel{Image: "a", Initrd: "b,/etc/shadow"}},
-			`vm.kernel.initrd: "b,/etc/shadow" has a comma, with which QEMU separates several files (rename the file)`,
+			`vm.kernel.initrd: "b,/etc/shadow" has a comma, which QEMU uses to separate files (rename the file)`,
 		},
 		{Spec{Kernel: &Kernel{Initrd: "initrd"}}, `vm.kernel.image: missing (initrd and commandLine are for the kernel in image)`},
 		{
@@ -148,7 +148,7 @@ func TestNetworkFaults(t *testing.T) {
 		{with(Network{Device: "e1000,x=y"}), `vm.network[0].device: "e1000,x=y" is not the name of a network card (such as virtio-net-pci or e1000e)`},
 		{with(Network{MAC: "52:54:00:12:34"}), `vm.network[0].mac: "52:54:00:12:34" is not a hardware address (six pairs of hexadecimal digits, such as 52:54:00:12:34:56)`},
 		{with(Network{MAC: "53:54:00:12:34:56"}), `vm.network[0].mac: "53:54:00:12:34:56" is a multicast address (the second digit must be even)`},
-		{with(Network{MAC: "00:00:00:00:00:00"}), `vm.network[0].mac: "00:00:00:00:00:00" is no address of a card`},
+		{with(Network{MAC: "00:00:00:00:00:00"}), `vm.network[0].mac: "00:00:00:00:00:00" is not an address of a card`},
 		{
 			with(Network{MAC: "52:54:00:12:34:5a"}, Network{MAC: "52-54-00-12-34-5A"}),
 			`vm.network[1].mac: "52-54-00-12-34-5A" is taken (by vm.network[0].mac)`,
@@ -161,28 +161,28 @@ func TestNetworkFaults(t *testing.T) {
 		},
 		{with(Network{Ifname: "averylongtapname"}), `vm.network[0].ifname: "averylongtapname" has 16 characters (the most is 15)`},
 		{with(Network{Bridge: "br/0"}), `vm.network[0].bridge: "br/0" is not the name of a network interface (letters, digits, - and .)`},
-		{with(Network{Net: "10.0.2.0/24"}), `vm.network[0].net: means nothing for a network of type tap (it is for user and masquerade)`},
-		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: means nothing for a network of type tap (it is for user, passt and masquerade)`},
-		{with(Network{Type: NetworkUser, Bridge: "br0"}), `vm.network[0].bridge: means nothing for a network of type user (it is for tap)`},
+		{with(Network{Net: "10.0.2.0/24"}), `vm.network[0].net: has no effect for a network of type tap (it is for user and masquerade)`},
+		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: has no effect for a network of type tap (it is for user, passt and masquerade)`},
+		{with(Network{Type: NetworkUser, Bridge: "br0"}), `vm.network[0].bridge: has no effect for a network of type user (it is for tap)`},
 		{
 			with(Network{Type: NetworkUser, Ifname: "tap0"}),
-			`vm.network[0].ifname: means nothing for a network of type user (it is for tap and masquerade)`,
+			`vm.network[0].ifname: has no effect for a network of type user (it is for tap and masquerade)`,
 		},
 		{
 			with(Network{Type: NetworkPasst, Net: "10.0.2.0/24"}),
-			`vm.network[0].net: means nothing for a network of type passt (it is for user and masquerade)`,
+			`vm.network[0].net: has no effect for a network of type passt (it is for user and masquerade)`,
 		},
 		{
 			with(Network{Type: NetworkPasst, AllPorts: &AllPorts{}}),
-			`vm.network[0].allPorts: means nothing for a network of type passt (it is for masquerade)`,
+			`vm.network[0].allPorts: has no effect for a network of type passt (it is for masquerade)`,
 		},
 		{
 			with(Network{Type: NetworkUser, Filter: new(true)}),
-			`vm.network[0].filter: means nothing for a network of type user (it is for tap)`,
+			`vm.network[0].filter: has no effect for a network of type user (it is for tap)`,
 		},
 		{
 			with(Network{Type: NetworkMasquerade, Lease: &Lease{}}),
-			`vm.network[0].lease: means nothing for a network of type masquerade (it is for tap)`,
+			`vm.network[0].lease: has no effect for a network of type masquerade (it is for tap)`,
 		},
 		{
 			with(Network{Type: NetworkUser, Net: "10.0.2.0"}),
@@ -227,7 +227,7 @@ func TestDriveFaults(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{with(Drive{}), `vm.drives[0]: has nothing to read from (give file, device, resource or nbd)`},
+		{with(Drive{}), `vm.drives[0]: has no source of data (give file, device, resource or nbd)`},
 		{with(Drive{File: "a", Resource: "b"}), `vm.drives[0].resource: file and resource are given (give one of them)`},
 		{with(Drive{Type: "cd"}), `vm.drives[0].type: can't be "cd" (it can be raw or ide-cd)`},
 		{
@@ -309,7 +309,7 @@ func TestDisplayFaults(t *testing.T) {
 		{spice(Spice{StreamingVideo: "on"}), `vm.display.spice.streamingVideo: can't be "on" (it can be off, all or filter)`},
 		{spice(Spice{USBRedirects: new(15)}), `vm.display.spice.usbRedirects: can't be 15 (0 to 14)`},
 		{vnc(VNC{Port: 80}), `vm.display.vnc.port: can't be 80 (5900 to 65535)`},
-		{vnc(VNC{Address: "::1"}), `vm.display.vnc.address: means nothing without a port (give port as well)`},
+		{vnc(VNC{Address: "::1"}), `vm.display.vnc.address: has no effect without a port (give port as well)`},
 		{
 			Spec{Display: &Display{Spice: &Spice{}, VNC: &VNC{Port: 5900}}},
 			`vm.display.vnc.port: tcp port 5900 is taken (by vm.display.spice.port)`,
@@ -325,7 +325,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		`vm.firmware: can't be "efi" (did you mean uefi? It can be bios, uefi, uefi-4m, secure or secure-4m)`,
 		`vm.currentCpus: can't be 9 (1 to 2, which is maximumCpus)`,
 		`vm.network[0].mac: "x" is not a hardware address (six pairs of hexadecimal digits, such as 52:54:00:12:34:56)`,
-		`vm.drives[0]: has nothing to read from (give file, device, resource or nbd)`,
+		`vm.drives[0]: has no source of data (give file, device, resource or nbd)`,
 	}, faults(Spec{
 		Firmware: "efi", MaximumCPUs: 2, CurrentCPUs: 9,
 		Network: []Network{{MAC: "x"}}, Drives: []Drive{{}},

@@ -52,7 +52,7 @@ func (d Drive) isMade() bool { return d.Size != 0 || d.Source != "" }
 func (c *checker) checkSource(path string, d Drive) {
 	if d.Source == "" {
 		if d.SourceChecksum != "" {
-			c.addFault(path+".sourceChecksum", "means nothing without a source").withHint("give source as well")
+			c.addFault(path+".sourceChecksum", "has no effect without a source").withHint("give source as well")
 		}
 		return
 	}

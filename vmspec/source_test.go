@@ -54,7 +54,7 @@ func TestSourceFaults(t *testing.T) {
 		},
 		{
 			Drive{File: "a", SourceChecksum: sum},
-			`sourceChecksum: means nothing without a source (give source as well)`,
+			`sourceChecksum: has no effect without a source (give source as well)`,
 		},
 		{
 			Drive{File: "a", Source: "debian/12", SourceChecksum: "sha256:0a"},

@@ -49,17 +49,17 @@ func TestParseBytes(t *testing.T) {
 func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                    `"": is no size (a number and a unit, such as 8 GiB)`,
-		"lots":                `"lots": is no size (a number and a unit, such as 8 GiB)`,
-		"GiB":                 `"GiB": is no size (a number and a unit, such as 8 GiB)`,
-		"1.2.3":               `"1.2.3": is no size (a number and a unit, such as 8 GiB)`,
+		"":                    `"": is not a size (a number and a unit, such as 8 GiB)`,
+		"lots":                `"lots": is not a size (a number and a unit, such as 8 GiB)`,
+		"GiB":                 `"GiB": is not a size (a number and a unit, such as 8 GiB)`,
+		"1.2.3":               `"1.2.3": is not a size (a number and a unit, such as 8 GiB)`,
 		"0x10":                `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
 		"8 gb":                `"8 gb": unknown unit "gb" (did you mean GB?)`,
 		"8gib":                `"8gib": unknown unit "gib" (did you mean GiB?)`,
 		"8 KB":                `"8 KB": unknown unit "KB" (did you mean kB?)`,
 		"100m":                `"100m": unknown unit "m" (m is a thousandth in Kubernetes; did you mean M or Mi?)`,
 		"8 Gib of it":         `"8 Gib of it": unknown unit "Gib of it" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
-		"-1":                  `"-1": is less than nothing`,
+		"-1":                  `"-1": must not be negative`,
 		"0.1":                 `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
 		"1.0001 KiB":          `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
 		"1e-1":                `"1e-1": is not a whole number of bytes (0 or 1 bytes are)`,

@@ -47,7 +47,7 @@ func Within(folder, path string) string {
 // (hw/i386/multiboot.c).
 func InitrdFault(path string) string {
 	if strings.Contains(path, ",") {
-		return "has a comma, with which QEMU separates several files"
+		return "has a comma, which QEMU uses to separate files"
 	}
 	return ""
 }

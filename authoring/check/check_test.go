@@ -173,7 +173,7 @@ func TestRulesOfTheMachine(t *testing.T) {
 				"\"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": " +
 				"\"d\"})]\n" +
 				"def rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
-			"b is a drive whose medium can't be changed",
+			"the medium of the drive b can't be changed",
 		},
 		"memory": {
 			"def machine(): return {\"memory-backend\": None}\n" +

@@ -169,11 +169,11 @@ func (m *inspection) checkDrive(device string, removable bool) error {
 			continue
 		}
 		if removable && !b.Removable {
-			return fmt.Errorf("%s is a drive whose medium can't be changed", device)
+			return fmt.Errorf("the medium of the drive %s can't be changed", device)
 		}
 		return nil
 	}
-	return fmt.Errorf("%s is no drive", device)
+	return fmt.Errorf("%s is not a drive", device)
 }
 
 // userNetwork checks that a user network with this id exists.
@@ -183,7 +183,7 @@ func (m *inspection) userNetwork(netdev string) error {
 		return err
 	}
 	if _, is := usernet.Parse(said)[netdev]; !is {
-		return fmt.Errorf("%s is no user network of QEMU, or no device uses it", netdev)
+		return fmt.Errorf("%s is not a user network of QEMU, or no device uses it", netdev)
 	}
 	return nil
 }

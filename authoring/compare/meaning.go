@@ -113,7 +113,7 @@ var explanations = map[Meaning]Explanation{
 	},
 	FailsOtherwise: {
 		Fails, "fails with a different message",
-		"There was and is no plan; the reason has changed.",
+		"There is still no plan; the reason has changed.",
 		"Read the new message as a user who sees it for the first time.",
 	},
 	HardwareAdded: {
@@ -221,7 +221,7 @@ var explanations = map[Meaning]Explanation{
 		Guest, "the TPM",
 		"Secrets sealed to the TPM cannot be unsealed without it: disks of BitLocker and systemd-cryptenroll ask for " +
 			"the recovery key.",
-		"Do not remove or move a TPM whose secrets are in use.",
+		"Do not remove or move a TPM with secrets that are in use.",
 	},
 	Identity: {
 		Guest, "the machine's identity",

@@ -128,7 +128,7 @@ func (c *channel) readHeader() (length int, err error) {
 		if strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
 			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 ||
 				length > longestMessage {
-				return 0, fmt.Errorf("read a header: Content-Length is no number up to %d", longestMessage)
+				return 0, fmt.Errorf("read a header: Content-Length is not a number up to %d", longestMessage)
 			}
 		}
 	}

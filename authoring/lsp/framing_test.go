@@ -32,9 +32,9 @@ func TestFraming(t *testing.T) {
 func TestFramingHasBounds(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"Content-Length: 99999999999\r\n\r\n{}":        "Content-Length is no number up to",
-		"Content-Length: -1\r\n\r\n":                   "Content-Length is no number",
-		"Content-Length: x\r\n\r\n":                    "Content-Length is no number",
+		"Content-Length: 99999999999\r\n\r\n{}":        "Content-Length is not a number up to",
+		"Content-Length: -1\r\n\r\n":                   "Content-Length is not a number",
+		"Content-Length: x\r\n\r\n":                    "Content-Length is not a number",
 		"Content-Length: 5\r\n\r\n{}":                  "read a message of 5 bytes: unexpected EOF",
 		"\r\n\r\n":                                     "there is no Content-Length",
 		"GET / HTTP/1.1\r\n\r\n":                       "there is no colon",
@@ -53,12 +53,12 @@ func TestFramingHasBounds(t *testing.T) {
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string]string{
-		`{`: "-32700", `[]`: "no object", `null`: "jsonrpc is not 2.0",
+		`{`: "-32700", `[]`: "not a JSON-RPC object", `null`: "jsonrpc is not 2.0",
 		`{"jsonrpc":"2.0"}`:                                "neither a request nor an answer",
 		`{"jsonrpc":"2.0","method":"a","params":3}`:        "params is neither",
 		`{"jsonrpc":"2.0","id":{},"method":"a"}`:           "the id is neither",
-		`{"jsonrpc":"2.0","method":3}`:                     "no object of JSON-RPC",
-		`{"jsonrpc":"2.0","id":1,"error":3}`:               "the error is no object",
+		`{"jsonrpc":"2.0","method":3}`:                     "not a JSON-RPC object",
+		`{"jsonrpc":"2.0","id":1,"error":3}`:               "the error is not an object",
 		`{"jsonrpc":"2.0","id":1,"method":"a","result":1}`: "both a request and an answer",
 	} {
 		in, out := new(sink), new(sink)

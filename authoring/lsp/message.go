@@ -26,7 +26,7 @@ func wellFormed(message []byte) (good, answer []byte) {
 		return nil, refusalBody(parseError, "the message is no JSON")
 	}
 	if err := json.Unmarshal(message, &e); err != nil {
-		return nil, refusalBody(invalidRequest, "the message is no object of JSON-RPC")
+		return nil, refusalBody(invalidRequest, "the message is not a JSON-RPC object")
 	}
 	switch {
 	case e.Version != "2.0":
@@ -38,7 +38,7 @@ func wellFormed(message []byte) (good, answer []byte) {
 	case e.Method != "" && (len(e.Result) > 0 || len(e.Error) > 0):
 		return nil, refusalBody(invalidRequest, "the message is both a request and an answer")
 	case len(e.Error) > 0 && e.Error[0] != '{':
-		return nil, refusalBody(invalidRequest, "the error is no object")
+		return nil, refusalBody(invalidRequest, "the error is not an object")
 	}
 	if bytes.Equal(e.Params, []byte("null")) {
 		e.Params = nil

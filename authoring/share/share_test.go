@@ -121,8 +121,8 @@ func TestHostileLockFiles(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		entry("r.example.org/a:1", digest, "a.star"):       "",
-		entry("r.example.org/a:1", digest, "../../a.star"): "files are beside the type",
-		entry("r.example.org/a:1", digest, "/etc/passwd"):  "files are beside the type",
+		entry("r.example.org/a:1", digest, "../../a.star"): "files must be next to the type",
+		entry("r.example.org/a:1", digest, "/etc/passwd"):  "files must be next to the type",
 		entry("r.example.org/a:1", "1", "a.star"):          "no digest",
 		entry("UPPER", digest, "a.star"):                   "could not parse reference",
 		`{"type": []}`:                                     "unknown field",

@@ -58,7 +58,7 @@ func newLint(Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &l.form, "text", "json")
-	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the sample VMs, if they are not beside the types")
+	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the sample VMs, if they are not next to the types")
 	cmd.Flags().StringVar(&l.qemu, "qemu", "", "QEMU `program` to query; default: the program of the plans")
 	cmd.Flags().BoolVar(&l.rules, "rules", false, "list the rules with their reasons")
 	cli.CompleteFolder(cmd, "samples")

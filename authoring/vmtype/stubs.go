@@ -14,7 +14,7 @@ func newStubs(Flags) *cobra.Command {
 		Use:   "stubs [DIR]",
 		Short: "Set up editors for a folder of VM types",
 		Long: "Write the files that editors need into a folder of VM types, by default the current one:\n" +
-			"__builtins__.pyi, with which editors that know Python complete and explain what VM types can\n" +
+			"__builtins__.pyi, which lets Python editors complete and explain what VM types can\n" +
 			"use, and settings for VS Code that start the language server \"vmrunner vmtype lsp\". Your own\n" +
 			"files are left unchanged. docs/vm-types/editors.md shows the settings for other editors.",
 		Example: "  vmrunner vmtype stubs types",

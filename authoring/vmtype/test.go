@@ -41,7 +41,7 @@ func newTest(f Flags) *cobra.Command {
 	}
 	t.policy = newPolicyCheck(f, cmd)
 	cli.OutputFlag(cmd, &t.form, "text", "json")
-	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests whose names, FILE/FUNCTION, match this `regex`")
+	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests with names, FILE/FUNCTION, that match this `regex`")
 	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "update the plans of goldens that differ")
 	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "also list passing tests, with durations")
 	cmd.Flags().StringVar(&t.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")

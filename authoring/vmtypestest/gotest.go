@@ -33,7 +33,7 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 		t.Fatal(err)
 	}
 	if len(folder.Files) == 0 {
-		t.Fatal(fmt.Sprintf("there is no file whose name ends in %s in %s", testSuffix, filepath.Clean(dir)))
+		t.Fatal(fmt.Sprintf("there is no file *%s in %s", testSuffix, filepath.Clean(dir)))
 	}
 	for _, file := range folder.Files {
 		t.Run(strings.TrimSuffix(file, testSuffix), func(t Sub) {

@@ -64,7 +64,7 @@ func loadSuite(ctx context.Context, library *vmtypes.Library, file string) (*sui
 		}
 	}
 	if len(s.tests) == 0 {
-		return nil, fmt.Errorf("%s has no function whose name begins with %s", file, testPrefix)
+		return nil, fmt.Errorf("%s has no function with a name that begins with %s", file, testPrefix)
 	}
 	return s, nil
 }

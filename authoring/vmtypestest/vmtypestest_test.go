@@ -89,7 +89,7 @@ func TestFailures(t *testing.T) {
 func TestFilesThatAreNoTests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"no function":  {"def tset_x(): pass\n", "x_test.star has no function whose name begins with test_"},
+		"no function":  {"def tset_x(): pass\n", "x_test.star has no function with a name that begins with test_"},
 		"syntax error": {"def test_x(:\n", "x_test.star:1:13: "},
 		"assert outside": {
 			"load(\"@vmtypes//testing.star\", \"assert\")\nassert.eq(1, 2)\n",

@@ -252,7 +252,7 @@ func (d *draft) cloudInitUser() (*v1.CloudInit, error) {
 		}
 		key := strings.TrimSpace(string(text))
 		if strings.Contains(key, "PRIVATE KEY") || strings.Contains(key, "\n") {
-			return nil, fmt.Errorf("%s is no public key; use one line, as in ~/.ssh/id_ed25519.pub", file)
+			return nil, fmt.Errorf("%s is not a public key; use one line, as in ~/.ssh/id_ed25519.pub", file)
 		}
 		user["ssh_authorized_keys"] = []string{key}
 	}

@@ -99,7 +99,7 @@ func (c *cluster) sendImage(
 			return err
 		case s.failures == uploadRetries:
 			return hinted{
-				fmt.Errorf("%s: nothing arrives any more, after %d of %d bytes: %v",
+				fmt.Errorf("%s: no more data arrives, after %d of %d bytes: %v",
 					what, s.arrived, u.Size, causeOfStream(err)), // not %w: the user has not named the pod
 				"the same command continues, within an hour",
 			}

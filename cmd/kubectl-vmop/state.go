@@ -14,8 +14,8 @@ import (
 
 func newStart(f *flags) *cobra.Command {
 	return f.newState("start", "Start a VM", v1.Running, "started",
-		"start is an operation that sets spec.vm.state to Running. A VM whose starts have failed is tried again\n"+
-			"at once.")
+		"start is an operation that sets spec.vm.state to Running. If its starts have failed, the VM is started again\n"+
+			"immediately.")
 }
 
 func newStop(f *flags) *cobra.Command {

@@ -250,7 +250,7 @@ func TestAnUploadIsGivenUp(t *testing.T) {
 	}
 	var said bytes.Buffer
 	require.Error(t, p.plugin(&said).Run())
-	given := regexp.MustCompile(`disk web: nothing arrives any more, after [1-9]\d+ of 8388608 bytes: `)
+	given := regexp.MustCompile(`disk web: no more data arrives, after [1-9]\d+ of 8388608 bytes: `)
 	require.Regexp(t, given, said.String())
 	require.Contains(t, said.String(), "hint: the same command continues, within an hour\n")
 }

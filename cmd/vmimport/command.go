@@ -57,7 +57,7 @@ func (c *common) addFlags(p *pflag.FlagSet) {
 	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of data that must be converted; default: folder\nof the target")
 	p.Int64Var(&c.limits.Transfer, "max-transfer", 0, "`bytes` to transfer at most; default what the disk may need")
 	p.DurationVar(&c.limits.Time, "max-time", 6*time.Hour, "how long it may take")
-	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "how long nothing may be received")
+	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "how long to wait for data before giving up")
 	p.StringVar(&c.listen, "listen", "", "`address` of GET /progress, as :8080; default none")
 	p.StringVar(&c.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
 }
@@ -260,7 +260,7 @@ func newReceive() *cobra.Command {
 	p.Int64Var(&a.Size, "size", 0, "`bytes` of the image")
 	p.StringVar(&a.Checksum, "checksum", "", "checksum of the image: `sha256:HEX`, sha512, md5")
 	p.StringVar(&a.ID, "id", "", "`text` that identifies an upload in pieces")
-	p.Int64Var(&a.From, "from", 0, "`byte` with which the piece begins")
+	p.Int64Var(&a.From, "from", 0, "first `byte` of the piece")
 	p.Int64Var(&a.Length, "length", 0, "`bytes` of the piece")
 	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
 	return cmd

@@ -62,7 +62,7 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 	e.door.addFlags(p)
 	p.Int64Var(&e.length, "length", 0, "`bytes` of DISK that are sent; default all")
 	p.DurationVar(&e.idle, "idle", 2*time.Minute, "how long it waits for a client")
-	p.DurationVar(&e.stall, "stall", 2*time.Minute, "how long a client may take nothing")
+	p.DurationVar(&e.stall, "stall", 2*time.Minute, "how long to wait for a client that accepts no data")
 	p.StringVar(&e.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
 	return cmd
 }

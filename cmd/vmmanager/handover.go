@@ -98,7 +98,7 @@ func (in *namespaceClient) handOver(cmd *cobra.Command, r *takeover.Report, name
 	patience time.Duration,
 ) error {
 	if len(r.Managers) > 0 {
-		return fmt.Errorf("the manager of VM-Operator would start VMs beside ours, on the same disks: "+
+		return fmt.Errorf("the manager of VM-Operator would also start the VMs, on the same disks: "+
 			"kubectl -n %s scale deployment %s --replicas 0", in.name, r.Managers[0])
 	}
 	var vms []takeover.Subject

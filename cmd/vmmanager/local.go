@@ -60,7 +60,7 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 		"port 0 is any that is free (default: an address that only\nthese pages have, the same each time)")
 	cmd.PersistentFlags().StringVar(&f.folder, "folder", "",
 		"`folder` with the configurations of VMs, instead of the usual\nfolders")
-	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default beside this program, then in PATH")
+	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default: next to this program, then in PATH")
 	f.types.Add(cmd)
 	cmd.AddCommand(newLocalLink(&f), newLocalToken(&f))
 	return cmd
@@ -198,7 +198,7 @@ func (f *localFlags) runnerProgram() (string, error) {
 	}
 	found, err := exec.LookPath(runnerProgram)
 	if err != nil {
-		return "", cli.UsageError{Err: fmt.Errorf("find %s beside this program or in PATH; --runner names it: %w",
+		return "", cli.UsageError{Err: fmt.Errorf("find %s next to this program or in PATH; --runner names it: %w",
 			runnerProgram, err)}
 	}
 	return filepath.Abs(found)

@@ -98,7 +98,7 @@ func (c *creation) runCreation(cmd *cobra.Command) error {
 	if slices.Contains(all.Names(), c.draft.Name) {
 		err := fmt.Errorf("create %s: %w", c.draft.Name, inventory.ErrExists)
 		if vm, e := all.Find(cmd.Context(), c.draft.Name); e == nil && vm.Place == nil {
-			return fmt.Errorf("%w; it runs, or has run, by a configuration in none of the folders: %s", err, vm.RuntimeDir)
+			return fmt.Errorf("%w; it runs, or has run, with a configuration outside the folders: %s", err, vm.RuntimeDir)
 		}
 		return fmt.Errorf("%w; edit it by: vmrunner edit %s", err, c.draft.Name)
 	}

@@ -132,7 +132,7 @@ func newDiskCreate(f *flags) *cobra.Command {
 				cmd.PrintErrf("%s: %s, %s\n", cli.Printable(d.Name), cli.Printable(d.File), formatBytes(d.Size))
 			}
 			if made == nil && err == nil {
-				cmd.PrintErrln("there is nothing to make")
+				cmd.PrintErrln("no disk needs to be created")
 			}
 			return err
 		},
@@ -182,7 +182,7 @@ func newDiskResize(f *flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			size, err := vmspec.ParseBytes(args[2])
 			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("%s is no size: %w", cli.Printable(args[2]), err)}
+				return cli.UsageError{Err: fmt.Errorf("%s is not a size: %w", cli.Printable(args[2]), err)}
 			}
 			all, err := f.checkingInventory(cmd)
 			if err != nil {

@@ -62,7 +62,7 @@ func reclaimableNote(vm *prepare.VM) (handover.Note, error) {
 	}
 	switch note.Record {
 	case migrate.NoRecord, migrate.Migrating, migrate.Taken:
-		return note, fmt.Errorf("%s has not released its guest, and waits for none: there is nothing to reclaim",
+		return note, fmt.Errorf("%s has not released its guest, and does not expect one: there is nothing to reclaim",
 			vm.Config.VM.Name)
 	}
 	return note, nil

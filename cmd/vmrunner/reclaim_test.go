@@ -49,7 +49,7 @@ func TestAGuestWhoseTargetIsGoneIsReclaimed(t *testing.T) {
 	dir := folder(t, "standard", counterSection(t)...)
 	out, code := reclaims(t, dir, "--runs-nowhere-else")
 	require.Equal(t, 1, code, out)
-	require.Contains(t, out, "test has not released its guest, and waits for none: there is nothing to reclaim")
+	require.Contains(t, out, "test has not released its guest, and does not expect one: there is nothing to reclaim")
 	orphan(t, dir)
 	released(t, dir, migrate.Released)
 	p := start(t, dir, nil)

@@ -80,7 +80,7 @@ func newRun(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&box.account, "account", k8s.DefaultServiceAccount,
 		"`folder` of the service account, in a cluster\n")
 	cmd.Flags().StringVar(&box.message, "termination-log", "",
-		"`file` to which how the VM ended is written as JSON (default\n"+terminationLog+" in a VM's pod)")
+		"`file` for the VM's result as JSON (default\n"+terminationLog+" in a VM's pod)")
 	cli.CompleteFolder(cmd, "account")
 	hideFlags(cmd, "account", "termination-log") // for pods, which the manager starts
 	cli.CompleteFile(cmd, "termination-log")

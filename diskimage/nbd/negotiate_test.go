@@ -32,9 +32,9 @@ func TestRepliesOfServers(t *testing.T) {
 		"an acknowledgement":     {ack, ""},
 		"the last of 16":         {append(bytes.Repeat(info, 15), ack...), ""},
 		"the longest":            {append(reply(magicReply, optInfo, repInfo, 64<<10), ack...), ""},
-		"one to another option":  {reply(magicReply, optStartTLS, repAck, 0), "its reply is none of NBD's"},
-		"one without the number": {reply(magicReply+1, optInfo, repAck, 0), "its reply is none of NBD's"},
-		"one that is too long":   {reply(magicReply, optInfo, repAck, 64<<10+1), "its reply is none of NBD's"},
+		"one to another option":  {reply(magicReply, optStartTLS, repAck, 0), "its reply is not an NBD reply"},
+		"one without the number": {reply(magicReply+1, optInfo, repAck, 0), "its reply is not an NBD reply"},
+		"one that is too long":   {reply(magicReply, optInfo, repAck, 64<<10+1), "its reply is not an NBD reply"},
 		"the first of 17":        {append(bytes.Repeat(info, 16), ack...), "its replies have no end"},
 		"one that is cut":        {info[:25], "read its reply: unexpected EOF"},
 	} {

@@ -215,7 +215,7 @@ func sendOption(conn net.Conn, number uint32, data []byte) (kind uint32, text st
 			return 0, "", &lostError{err}
 		}
 		if reply.Magic != magicReply || reply.Option != number || reply.Length > longestReply {
-			return 0, "", errors.New("its reply is none of NBD's")
+			return 0, "", errors.New("its reply is not an NBD reply")
 		}
 		content := make([]byte, reply.Length)
 		if _, err := io.ReadFull(conn, content); err != nil {

@@ -179,7 +179,7 @@ func TestContainerImagesThatAreRefused(t *testing.T) {
 		},
 		"a link": {
 			layers(files(t, file{name: "disk/a", link: "/etc/passwd"})), diskimage.NoDiskInImage,
-			"/disk/a is no regular file",
+			"/disk/a is not a regular file",
 		},
 		"two":            {layers(files(t, disk, other)), diskimage.AmbiguousImage, "/disk/a and /disk/b"},
 		"two, in layers": {layers(files(t, other), files(t, disk)), diskimage.AmbiguousImage, "/disk/a and /disk/b"},

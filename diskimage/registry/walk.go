@@ -104,7 +104,7 @@ func (w *walk) layerEnd() error {
 	if w.found != "" {
 		return io.EOF
 	}
-	return diskimage.Refuse(diskimage.NoDiskInImage, "container image %s has no file in %s, and is no artifact of one layer",
+	return diskimage.Refuse(diskimage.NoDiskInImage, "container image %s has no file in %s, and is not an artifact with one layer",
 		w.source.Reference, folder)
 }
 
@@ -161,7 +161,7 @@ func (w *walk) isDisk(header *tar.Header) (bool, error) {
 			"container image %s has several disks: %s and %s; put exactly one file in %s", w.source.Reference, w.found, name, folder)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return false, diskimage.Refuse(diskimage.NoDiskInImage, "container image %s: %s is no regular file",
+		return false, diskimage.Refuse(diskimage.NoDiskInImage, "container image %s: %s is not a regular file",
 			w.source.Reference, name)
 	}
 	w.found, w.size = name, header.Size

@@ -28,7 +28,7 @@ func placeThread(thread int, cpus []int) error {
 	}
 	err := unix.SchedSetaffinityDynamic(thread, set)
 	if errors.Is(err, unix.EINVAL) {
-		return errors.New("the host has none of them online, or its cpuset leaves the runner none of them")
+		return errors.New("they are offline, or the cpuset of the runner excludes them")
 	}
 	return os.NewSyscallError("sched_setaffinity", err)
 }

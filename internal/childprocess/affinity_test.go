@@ -57,7 +57,7 @@ func TestCPUsThatAreMissingAreTold(t *testing.T) {
 	spec.CPUs = []int{4000, 8191}
 	p, _ := start(t, spec)
 	require.EqualError(t, p.Misplaced(),
-		"the host has none of them online, or its cpuset leaves the runner none of them")
+		"they are offline, or the cpuset of the runner excludes them")
 	require.Equal(t, allowed(t, os.Getpid(), os.Getpid()), allowed(t, p.Pid(), p.Pid()))
 }
 

@@ -25,7 +25,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if verbs == nil {
-		return UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
+		return UsageError{Err: fmt.Errorf("%s takes only flags, not the argument %q", cmd.CommandPath(), args[0])}
 	}
 	hint := "\"" + cmd.CommandPath() + " help\" lists them"
 	if near := spelling.Nearest(args[0], verbs); near != "" && meant == nil {

@@ -54,7 +54,7 @@ func TestArguments(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"": "", "leaf": "",
-		"leaf one two": `x leaf takes no arguments besides flags, got "one"`,
+		"leaf one two": `x leaf takes only flags, not the argument "one"`,
 		"stpo":         `there is no verb "stpo" (did you mean stop?)`,
 		"end":          `there is no verb "end" (did you mean kill or stop?)`,
 		"finish it":    `there is no verb "finish" (did you mean stop?)`,

@@ -96,11 +96,11 @@ func readLevels(text string, loggers []string) (Levels, []Problem) {
 		case !isLevel && (p.key == "handlers" || strings.HasPrefix(p.key, "java.util.logging.")):
 			// --log-format sets the format of messages.
 		case !isLevel:
-			note(false, "%q is none that is known here (known are levels, such as %s.level)", p.key, loggers[0])
+			note(false, "%q is unknown here (known are levels, such as %s.level)", p.key, loggers[0])
 		case !slices.Contains(known, logger):
-			note(true, "nothing here corresponds to the logger %q (there are %s)", logger, strings.Join(loggers, ", "))
+			note(true, "no logger here corresponds to %q (there are %s)", logger, strings.Join(loggers, ", "))
 		case !ok:
-			note(false, "%s: %q is no level (%s)", p.key, p.value, suggestLevel(p.value))
+			note(false, "%s: %q is not a level (%s)", p.key, p.value, suggestLevel(p.value))
 		default:
 			levels[logger] = level
 		}

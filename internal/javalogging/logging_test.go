@@ -30,20 +30,20 @@ func TestParse(t *testing.T) {
 		{".level=400", slog.LevelDebug - 4, ""},
 		{"b.level=OFF\na.level=INFO", slog.LevelInfo, ""},
 		{
-			".level=", unset, `f:1: .level: "" is no level (levels are OFF, SEVERE, WARNING, INFO, CONFIG, FINE, ` +
+			".level=", unset, `f:1: .level: "" is not a level (levels are OFF, SEVERE, WARNING, INFO, CONFIG, FINE, ` +
 				`FINER, FINEST, ALL)`,
 		},
-		{".level=ERROR", unset, `f:1: .level: "ERROR" is no level (it is called SEVERE here)`},
-		{"level", unset, `f:1: "level" is none that is known here (known are levels, such as a.level)`},
-		{"handlers.level=INFO", unset, `f:1: nothing here corresponds to the logger "handlers" (there are a, b)`},
+		{".level=ERROR", unset, `f:1: .level: "ERROR" is not a level (it is called SEVERE here)`},
+		{"level", unset, `f:1: "level" is unknown here (known are levels, such as a.level)`},
+		{"handlers.level=INFO", unset, `f:1: no logger here corresponds to "handlers" (there are a, b)`},
 		{"handlers=java.util.logging.ConsoleHandler\njava.util.logging.SimpleFormatter.format=%1$tb", unset, ""},
-		{"\n.level=DEBUG", unset, `f:2: .level: "DEBUG" is no level (it is called FINE here)`},
-		{".level=FINNE", unset, `f:1: .level: "FINNE" is no level (did you mean FINE?)`},
+		{"\n.level=DEBUG", unset, `f:2: .level: "DEBUG" is not a level (it is called FINE here)`},
+		{".level=FINNE", unset, `f:1: .level: "FINNE" is not a level (did you mean FINE?)`},
 		{
 			"c.level=FINE\na.level=INFO", slog.LevelInfo,
-			`f:1: nothing here corresponds to the logger "c" (there are a, b)`,
+			`f:1: no logger here corresponds to "c" (there are a, b)`,
 		},
-		{"levle=FINE", unset, `f:1: "levle" is none that is known here (known are levels, such as a.level)`},
+		{"levle=FINE", unset, `f:1: "levle" is unknown here (known are levels, such as a.level)`},
 	} {
 		levels, warnings := Parse("f", row.text, "a", "b")
 		got := unset
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		require.Equal(t, row.want, got, row.text)
 		require.Equal(t, row.warnings, strings.Join(warnings, "\n"), row.text)
 		for _, p := range Check(row.text, "a", "b") {
-			require.Equal(t, strings.Contains(p.Message, "nothing here corresponds"), p.Foreign)
+			require.Equal(t, strings.Contains(p.Message, "no logger here corresponds"), p.Foreign)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (r *Reader) decodeNode(path string, key, n *yaml.Node, to reflect.Value) {
 			to.Set(reflect.ValueOf(value))
 		}
 	case n.Kind == yaml.ScalarNode && !knownTag(n):
-		r.refuseNode(n, path, "the tag "+n.Tag+" means nothing here", "leave it out")
+		r.refuseNode(n, path, "the tag "+n.Tag+" has no meaning here", "leave it out")
 	case isEmpty(n):
 		if to.Kind() == reflect.Slice {
 			to.Set(reflect.MakeSlice(to.Type(), 0, 0))

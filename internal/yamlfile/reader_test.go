@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 		},
 		{"a character that is none", "é\n: \uffff", "f.yaml:2:3: the character U+FFFF " + asEscape},
 		{"an item without a value", "/Machine: {disks: [~]}", "f.yaml:1:20: disks[0]: an item without a value"},
-		{"a tag", "/Machine: {name: !x a}", "f.yaml:1:18: name: the tag !x means nothing here (leave it out)"},
+		{"a tag", "/Machine: {name: !x a}", "f.yaml:1:18: name: the tag !x has no meaning here (leave it out)"},
 		{"a key that is a list", "/Machine: {? [a] : b}", "f.yaml:1:14: a key must be text, not a list"},
 		{"a key twice", "/Machine: {name: a, name: b}", "f.yaml:1:21: name: the key is here twice (first on line 1)"},
 		{
@@ -179,7 +179,7 @@ func TestScalars(t *testing.T) {
 		Any   any     `yaml:"any"`
 	}
 	for text, want := range map[string]string{
-		"any: !!binary aGk=":         "f:1:6: any: the tag !!binary means nothing here (leave it out)",
+		"any: !!binary aGk=":         "f:1:6: any: the tag !!binary has no meaning here (leave it out)",
 		"any: ''":                    "{0 0 false  }",
 		"any: .nan":                  "f:1:6: any: must be a number, not the number .nan",
 		"any: 0b11":                  "f:1:6: any: must be a whole number, not the number 0b11 (write 3)",

@@ -166,7 +166,7 @@ func freeScalar(n *yaml.Node) (value any, message, hint string) {
 	case "!!str", "!!timestamp":
 		return n.Value, "", ""
 	}
-	return nil, "the tag " + n.Tag + " means nothing here", "leave it out"
+	return nil, "the tag " + n.Tag + " has no meaning here", "leave it out"
 }
 
 // knownTag reports whether an explicit tag (!!str) stands for a plain value.

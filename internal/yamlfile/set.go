@@ -157,7 +157,7 @@ func (s *setter) stepInto(n *yaml.Node, step string, column int) *yaml.Node {
 func (s *setter) itemNode(n *yaml.Node, step string, column int) *yaml.Node {
 	index, err := strconv.Atoi(strings.Trim(step, "[]"))
 	if err != nil || index < 0 || !strings.HasSuffix(step, "]") {
-		s.refuseSetting(column, clipWord(step)+" is no index", "for example vm.drives[0].file=/x.img")
+		s.refuseSetting(column, clipWord(step)+" is not an index", "for example vm.drives[0].file=/x.img")
 		return nil
 	}
 	if isEmpty(n) {

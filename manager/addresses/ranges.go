@@ -127,7 +127,7 @@ func (r *Range) readRange(add func(key, message, hint string)) {
 func (r *Range) readRouter(key, text string, add func(key, message, hint string)) netip.Addr {
 	a := readHost(key, text, add)
 	if a.IsValid() && r.subnet.IsValid() && !r.isHost(a) {
-		add(key, fmt.Sprintf("%s is no host of %s", text, r.CIDR), "a guest reaches only routers in its subnet")
+		add(key, fmt.Sprintf("%s is not a host address of %s", text, r.CIDR), "a guest reaches only routers in its subnet")
 	}
 	return a
 }
@@ -203,7 +203,7 @@ func (r Ranges) Unusable(a netip.Addr) string {
 	case one.isExcluded(a):
 		return fmt.Sprintf("%s is excluded in the manager's configuration", a)
 	case one.Retired:
-		return fmt.Sprintf("%s is in %s, of which no address is leased any more", a, one.CIDR)
+		return fmt.Sprintf("%s is in %s, but addresses of that range are no longer leased", a, one.CIDR)
 	}
 	return ""
 }

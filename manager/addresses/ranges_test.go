@@ -52,9 +52,9 @@ func TestFaultsOfRanges(t *testing.T) {
 		{gateway("10.66.10.254"), nil},
 		{gateway("router"), []string{`ranges[0].gateway: "router" is not an IPv4 address`}},
 		{gateway("fd00::1"), []string{`ranges[0].gateway: "fd00::1" is not an IPv4 address`}},
-		{gateway("10.66.11.1"), []string{"ranges[0].gateway: 10.66.11.1 is no host of 10.66.10.0/24"}},
-		{gateway("10.66.10.0"), []string{"ranges[0].gateway: 10.66.10.0 is no host of 10.66.10.0/24"}},
-		{gateway("10.66.10.255"), []string{"ranges[0].gateway: 10.66.10.255 is no host of 10.66.10.0/24"}},
+		{gateway("10.66.11.1"), []string{"ranges[0].gateway: 10.66.11.1 is not a host address of 10.66.10.0/24"}},
+		{gateway("10.66.10.0"), []string{"ranges[0].gateway: 10.66.10.0 is not a host address of 10.66.10.0/24"}},
+		{gateway("10.66.10.255"), []string{"ranges[0].gateway: 10.66.10.255 is not a host address of 10.66.10.0/24"}},
 		{Ranges{{CIDR: "x", Gateway: "10.0.0.1"}}, []string{`ranges[0].cidr: "x" is not a subnet`}},
 		{one(func(r *Range) {
 			r.Nameservers = &vmspec.Nameservers{Addresses: []string{"10.66.10.2", "8.8.8.8", "dns"}}
@@ -64,7 +64,7 @@ func TestFaultsOfRanges(t *testing.T) {
 		{routes("fd00::/8", "10.66.10.3"), []string{`ranges[0].routes[0].to: "fd00::/8" is not an IPv4 subnet`}},
 		{routes("there", "10.66.11.3"), []string{
 			`ranges[0].routes[0].to: "there" is not an IPv4 subnet`,
-			"ranges[0].routes[0].via: 10.66.11.3 is no host of 10.66.10.0/24",
+			"ranges[0].routes[0].via: 10.66.11.3 is not a host address of 10.66.10.0/24",
 		}},
 		{exclude("10.66.10.2", "10.66.10.4-10.66.10.4", "10.66.10.64/28"), nil},
 		{exclude("10.66.10.1-10.66.10.253"), nil},
@@ -126,7 +126,7 @@ func TestOnlyHostsAreUsable(t *testing.T) {
 		"10.66.10.1":  "10.66.10.1 is the gateway of 10.66.10.0/29",
 		"10.66.10.3":  "10.66.10.3 is excluded in the manager's configuration",
 		"10.66.10.5":  "10.66.10.5 is excluded in the manager's configuration",
-		"10.66.30.9":  "10.66.30.9 is in 10.66.30.0/24, of which no address is leased any more",
+		"10.66.30.9":  "10.66.30.9 is in 10.66.30.0/24, but addresses of that range are no longer leased",
 		"192.168.0.1": "192.168.0.1 is in none of the ranges of the manager's configuration (10.66.10.0/29, 10.66.20.0/30)",
 	} {
 		require.Equal(t, want, r.Unusable(addr(text)))

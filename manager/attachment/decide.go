@@ -203,7 +203,7 @@ func (s Situation) isWanted() (bool, Plan) {
 		return because(Failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
 			"or remove it from the definition", s.VMName, s.kindAndName())
 	case s.Other != "" && s.OtherEnds:
-		return because(Pending, ReasonConflict, "waiting until %s is detached, whose attachment %s is being deleted",
+		return because(Pending, ReasonConflict, "waiting until %s is detached: its attachment %s is being deleted",
 			s.kindAndName(),
 			s.Other)
 	case s.Other != "":

@@ -301,7 +301,7 @@ func TestConsequencesAreNotReported(t *testing.T) {
 			`vm.maximumCpus: must be a whole number, not the text "four"`,
 		},
 		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
-		{"name: test, network: [{user: {}}]", "vm.network[0].user: unknown key (give type: user here, and its keys beside that)"},
+		{"name: test, network: [{user: {}}]", "vm.network[0].user: unknown key (give type: user here, and its keys next to it)"},
 		{
 			"name: test, drives: [{file: a, cdrom: {}}]",
 			"vm.drives[0].cdrom: unknown key (give type: ide-cd, and file for its image)",

@@ -24,12 +24,12 @@ func foreignKey(path string) (called, hint string) {
 	case "runnerTemplate":
 		return "vmType", ""
 	case "vm.display.spice.ticket":
-		return "", "write the password to the file display-password beside the configuration, for its owner alone to read"
+		return "", "write the password to the file display-password next to the configuration, for its owner alone to read"
 	}
 	at := strings.LastIndexByte(path, '.')
 	switch parent, key := path[:max(at, 0)], path[at+1:]; {
 	case slices.Contains(vmspec.Choices(parent+".type"), key): // network: [{user: {…}}], as in the custom resource
-		return "", "give type: " + key + " here, and its keys beside that"
+		return "", "give type: " + key + " here, and its keys next to it"
 	case key == "cdrom" && vmspec.Choices(parent+".bus") != nil:
 		return "", "give type: ide-cd, and file for its image"
 	}

@@ -52,7 +52,7 @@ func TestWrongSettings(t *testing.T) {
 		"vm.maximunCpus=8":      "--set:1:4: vm.maximunCpus: unknown key (did you mean maximumCpus?)",
 		"vm.maximumCpus=0":      "--set:1:16: vm.maximumCpus: can't be 0 (at least 1; without the key its default is used)",
 		"vm.drives[2].file=/x":  "--set:1:10: the list has 1 items, so [2] is too far (the next is [1])",
-		"vm.drives[x].file=/x":  "--set:1:10: [x] is no index (for example vm.drives[0].file=/x.img)",
+		"vm.drives[x].file=/x":  "--set:1:10: [x] is not an index (for example vm.drives[0].file=/x.img)",
 		"vm.drives.file=/x":     "--set:1:11: there is a list here, which has no key file",
 		"vm.name.first=x":       `--set:1:9: there is the text "x" here, which has no key first`,
 		"vm[0]=x":               "--set:1:3: there is a mapping here, which has no items",

@@ -165,7 +165,7 @@ func (inv *Inventory) editableVM(ctx context.Context, name string) (*VM, error) 
 		return nil, err
 	}
 	if vm.Config == nil {
-		elsewhere := fmt.Errorf("%s runs by a configuration in none of the folders for VMs; edit that", name)
+		elsewhere := fmt.Errorf("%s runs with a configuration outside the folders for VMs; edit that", name)
 		return nil, cmp.Or(vm.Fault, elsewhere)
 	}
 	return vm, nil

@@ -136,7 +136,7 @@ func (inv *Inventory) Delete(ctx context.Context, name string, opts DeleteOption
 	}
 	switch {
 	case vm.Place == nil:
-		return nil, fmt.Errorf("delete %s: it runs by a configuration in none of the folders for VMs: %w", name, ErrUnknown)
+		return nil, fmt.Errorf("delete %s: it runs with a configuration outside the folders for VMs: %w", name, ErrUnknown)
 	case vm.Running() && !opts.Force:
 		return nil, fmt.Errorf("delete %s: %w", name, ErrRunning)
 	case vm.Running():

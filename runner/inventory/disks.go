@@ -266,7 +266,7 @@ func (inv *Inventory) ImportDisk(
 		return Disk{}, err
 	}
 	if d.File == "" || d.Format != "raw" {
-		return Disk{}, fmt.Errorf("import into the disk %s of %s: it is no raw image; qemu-img writes others", disk, name)
+		return Disk{}, fmt.Errorf("import into the disk %s of %s: it is not a raw image; qemu-img writes other formats", disk, name)
 	}
 	release, err := vm.reserveStopped("import into the disk " + disk + " of " + name)
 	if err != nil {

@@ -46,7 +46,7 @@ func (inv *Inventory) Log(ctx context.Context, name string, q LogQuery) (*Log, e
 	case err != nil:
 		return nil, err
 	case vm.Place == nil:
-		return nil, fmt.Errorf("cannot show the log of %s: its configuration is in none of the folders for VMs; see the output "+
+		return nil, fmt.Errorf("cannot show the log of %s: its configuration is outside the folders for VMs; see the output "+
 			"of the program that runs it", name)
 	case q.Console:
 		return vm.consoleLog()

@@ -298,6 +298,6 @@ func TestSnapshotsOfAVMInNoFolder(t *testing.T) {
 		err, created, cloned, h.RestoreSnapshot(ctx, "web", "one", false, quiet), h.RemoveSnapshot(ctx, "web", "one"),
 	} {
 		require.EqualError(t, err,
-			"web runs by a configuration in none of the folders for VMs: there is no such VM")
+			"web runs with a configuration outside the folders for VMs: there is no such VM")
 	}
 }

@@ -84,7 +84,7 @@ func (inv *Inventory) mayStart(vm *VM) error {
 
 // elsewhereError returns the error for a VM without a Place; the data directory of such a VM isn't known.
 func (vm *VM) elsewhereError() error {
-	return fmt.Errorf("%s runs by a configuration in none of the folders for VMs: %w", vm.Name, ErrUnknown)
+	return fmt.Errorf("%s runs with a configuration outside the folders for VMs: %w", vm.Name, ErrUnknown)
 }
 
 // placedVM returns the VM with a name, and an error if it has no Place.

@@ -56,7 +56,7 @@ func takeTPM(vm *prepare.VM, log *slog.Logger) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file: put the TPM's state there, or remove it", before)
+		return fmt.Errorf("%s is not a regular file: put the TPM's state there, or remove it", before)
 	case info.Size() > 0 || isAbsent(state):
 		if err := copyFile(before, state); err != nil {
 			return err

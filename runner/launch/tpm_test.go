@@ -82,7 +82,7 @@ func TestTheStateOfATPMIsNoLink(t *testing.T) {
 	vm := withTPM(t, folder.Files{"secret": "s"})
 	require.NoError(t, os.Symlink("secret", filepath.Join(vm.DataDir, stateBefore)))
 	l := &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
-	require.ErrorContains(t, l.findTPM(), "is no regular file")
+	require.ErrorContains(t, l.findTPM(), "is not a regular file")
 	require.NoFileExists(t, filepath.Join(vm.DataDir, stateNow))
 
 	// One that swtpm has made in its folder is replaced, and what it leads to stays.

@@ -307,7 +307,7 @@ func (vm *VM) refuseOpenDisplays() error {
 		faults = append(faults, vmspec.Fault{
 			Path:    e.Path,
 			Message: "has no password and listens on " + e.Address + ": anyone who can reach it could use the screen",
-			Hint: "write a password to the file display-password beside the configuration, or set " + e.Path +
+			Hint: "write a password to the file display-password next to the configuration, or set " + e.Path +
 				".address: 127.0.0.1, or vm.display.withoutPassword: true",
 		})
 	}

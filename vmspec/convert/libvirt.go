@@ -66,7 +66,7 @@ func (d *domain) chooseType(root, devices *node) {
 		return
 	}
 	if kind.textValue() != "hvm" {
-		d.blockPart(kind, "the guest is no virtual machine of QEMU: "+kind.text, "")
+		d.blockPart(kind, "the guest is not a virtual machine of QEMU: "+kind.text, "")
 		return
 	}
 	machine, arch := kind.attributeNode("machine"), kind.attributeNode("arch")
@@ -184,7 +184,7 @@ func (d *domain) readSize(n *node, to string) vmspec.Bytes {
 	number, err := strconv.ParseUint(n.textValue(), 10, 64)
 	const most = 1 << 50
 	if !isKnown || err != nil || number == 0 || number > most/factor {
-		d.blockPart(n, fmt.Sprintf("%q %q is no size of a RAM", n.text, unit), "")
+		d.blockPart(n, fmt.Sprintf("%q %q is not a memory size", n.text, unit), "")
 		return 0
 	}
 	whole := (number*factor + mebi - 1) / mebi * mebi
@@ -219,7 +219,7 @@ func (d *domain) readCPUs(root *node) {
 func (d *domain) readCount(n *node, to string) int {
 	number, err := strconv.Atoi(n.textValue())
 	if err != nil || number < 1 {
-		d.blockPart(n, fmt.Sprintf("%q is no number of at least 1", n.text), "")
+		d.blockPart(n, fmt.Sprintf("%q is not a number of at least 1", n.text), "")
 		return 0
 	}
 	d.keepPart(n, to)

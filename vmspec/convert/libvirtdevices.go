@@ -119,7 +119,7 @@ func (d *domain) readDisplay(n *node) {
 	if isExposed := address != "127.0.0.1" && address != "::1"; isExposed && n.attributeNode("passwd") == nil &&
 		(d.spiceDisplay() != nil || port != 0) {
 		d.changePart(n, "it listens on addresses that others reach, and has no password: the VM won't start so",
-			"the file display-password beside the configuration, or vm.display.withoutPassword: "+
+			"the file display-password next to the configuration, or vm.display.withoutPassword: "+
 				"docs/concepts/security.md#passwords")
 	}
 	d.reportPassword(n)
@@ -130,7 +130,7 @@ func (d *domain) readDisplay(n *node) {
 func (d *domain) reportPassword(n *node) {
 	if a := n.attributeNode("passwd"); a != nil {
 		d.changePart(a, "the password is not in the configuration",
-			"write it to the file display-password beside the configuration, mode 0600: "+
+			"write it to the file display-password next to the configuration, mode 0600: "+
 				"docs/concepts/security.md#passwords")
 	}
 	if a := n.attributeNode("passwdValidTo"); a != nil {

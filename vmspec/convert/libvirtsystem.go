@@ -98,7 +98,7 @@ func isEFI(loader string) bool {
 func (d *domain) reportFirmware(chosen, loader, nvram *node, kind vmspec.Firmware) {
 	to := "vm.firmware: " + string(kind)
 	if chosen != nil && chosen.text != "efi" && chosen.text != "bios" {
-		d.blockPart(chosen, fmt.Sprintf("%q is no firmware that is known here", chosen.text), "")
+		d.blockPart(chosen, fmt.Sprintf("%q is not a known firmware", chosen.text), "")
 	}
 	if loader == nil && kind != vmspec.FirmwareBIOS {
 		d.changePart(chosen, to+", where libvirt has chosen itself",

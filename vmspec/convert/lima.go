@@ -176,7 +176,7 @@ func (l *lima) readSource(images *node, drive *vmspec.Drive) {
 		case drive.Source != "" || arch != nil && arch.textValue() != l.arch:
 			l.dropPart(image, "for another computer, or there is one before")
 		case image.firstChild("kernel") != nil || image.firstChild("initrd") != nil:
-			l.blockPart(image, "a kernel beside the image is vm.kernel", "fetch it, and write vm.kernel")
+			l.blockPart(image, "a kernel next to the image is vm.kernel", "fetch it, and write vm.kernel")
 		case !strings.Contains(location.textValue(), "://"):
 			l.blockPart(image, "must be the URL of an image, not "+location.textValue(),
 				"an absolute path: file://…, or vm.drives[].source")
@@ -201,8 +201,8 @@ func (l *lima) readSource(images *node, drive *vmspec.Drive) {
 func (l *lima) readGuest() {
 	if l.isInstance {
 		l.addFinding(Changes, &node{path: "networks", line: 1},
-			"the card gets another hardware address, by which Lima's "+
-				"configuration in the guest knows it", "vm.network[0].mac: what limactl shell "+l.vmSection().Name+
+			"the card gets a new hardware address, but Lima's "+
+				"configuration in the guest refers to the old address", "vm.network[0].mac: what limactl shell "+l.vmSection().Name+
 				" cat /sys/class/net/eth0/address prints")
 	} else {
 		l.addFinding(Changes, &node{path: "user", line: 1}, "no user can log in yet: Lima makes one",

@@ -117,7 +117,7 @@ func (q *quickemu) readFirmware() {
 	if kind != vmspec.FirmwareBIOS {
 		q.addFinding(Changes, &node{path: "boot", line: boot.lineOr(1)},
 			"the firmware's variables are a file in the data directory",
-			"copy OVMF_VARS.fd, beside the disk, to fw-vars.fd there, to keep them: docs/vm-types/from-libvirt.md#state")
+			"copy OVMF_VARS.fd, next to the disk, to fw-vars.fd there, to keep them: docs/vm-types/from-libvirt.md#state")
 	}
 	switch {
 	case q.windows:
@@ -132,7 +132,7 @@ func (q *quickemu) readFirmware() {
 	}
 	if hasTPM {
 		q.changePart(tpm, "vm.useTpm; its state is elsewhere",
-			"copy tpm2-00.permall, beside the disk, to the data directory")
+			"copy tpm2-00.permall, next to the disk, to the data directory")
 	} else {
 		q.keepPart(tpm, "vm.useTpm")
 	}

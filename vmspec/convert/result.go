@@ -149,7 +149,7 @@ func (c *conversion) parseText(text []byte) (root *node, read func(*node), err e
 		root, err = parseYAML(c.file, text)
 		return root, func(n *node) { (&incus{conversion: c}).readIncus(n) }, err
 	}
-	return nil, nil, fmt.Errorf("%s: %q is no format that can be read", c.file, c.options.Format)
+	return nil, nil, fmt.Errorf("%s: %q is not a supported format", c.file, c.options.Format)
 }
 
 func (c *conversion) addFinding(effect Effect, n *node, message, hint string) {

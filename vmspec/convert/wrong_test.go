@@ -60,7 +60,7 @@ func TestWrongFiles(t *testing.T) {
 		require.NotContains(t, err.Error(), "|", "a line of the file")
 	}
 	_, err := Convert("/d/f", []byte("<a/>"), Options{Format: "xen"})
-	require.ErrorContains(t, err, `"xen" is no format`)
+	require.ErrorContains(t, err, `"xen" is not a supported format`)
 	_, err = Convert("/d/f", []byte("<domain><name>x</name></domain>"), Options{Without: []string{"nme"}})
 	require.ErrorContains(t, err, `there is no part "nme" to leave out`)
 }
@@ -78,8 +78,8 @@ func TestBlocked(t *testing.T) {
 		{"<network><name>default</name></network>", "", "this is a <network> of libvirt, not a <domain>"},
 		{"<domain type='kvm'/>", "", "the domain has no <memory>"},
 		{strings.Replace(minimal(""), "'kvm'", "'xen'", 1), "@type", "a domain of type xen is not QEMU's"},
-		{strings.Replace(minimal(""), "64", "lots", 1), "memory", `"lots" "MiB" is no size of a RAM`},
-		{strings.Replace(minimal(""), "64", "99999999999999999", 1), "memory", `is no size of a RAM`},
+		{strings.Replace(minimal(""), "64", "lots", 1), "memory", `"lots" "MiB" is not a memory size`},
+		{strings.Replace(minimal(""), "64", "99999999999999999", 1), "memory", `is not a memory size`},
 		{
 			strings.Replace(minimal(""), "<type>", "<type arch='s390x'>", 1), "os/type/@arch",
 			"no stock type is for s390x",

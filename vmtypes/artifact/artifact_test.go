@@ -98,15 +98,15 @@ func TestTheDigestStays(t *testing.T) {
 func TestContentThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, change := range map[string]func(*artifact.Content){
-		"there is no module other.star":          func(c *artifact.Content) { c.Name = "other" },
-		"the name of a stock type":               func(c *artifact.Content) { c.Name = "standard" },
-		"version of the language is 0":           func(c *artifact.Content) { c.APIVersion = 0 },
-		`"../x.star": files are beside the type`: func(c *artifact.Content) { c.Files["../x.star"] = "" },
-		`"x.sh": must be a module`:               func(c *artifact.Content) { c.Files["x.sh"] = "" },
+		"there is no module other.star":               func(c *artifact.Content) { c.Name = "other" },
+		"the name of a stock type":                    func(c *artifact.Content) { c.Name = "standard" },
+		"version of the language is 0":                func(c *artifact.Content) { c.APIVersion = 0 },
+		`"../x.star": files must be next to the type`: func(c *artifact.Content) { c.Files["../x.star"] = "" },
+		`"x.sh": must be a module`:                    func(c *artifact.Content) { c.Files["x.sh"] = "" },
 		"x.star has 262145 bytes": func(c *artifact.Content) {
 			c.Files["x.star"] = strings.Repeat("#", vmtypes.MaxModule+1)
 		},
-		"no text in UTF-8": func(c *artifact.Content) { c.Files["x.star"] = "\xff" },
+		"not text in UTF-8": func(c *artifact.Content) { c.Files["x.star"] = "\xff" },
 		"the most are 200 files": func(c *artifact.Content) {
 			for i := range artifact.MaxFiles {
 				c.Files["x"+strings.Repeat("y", i%90)+string(rune('a'+i/90))+".yaml"] = ""

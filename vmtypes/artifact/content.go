@@ -159,7 +159,7 @@ func checkFile(name, text string) error {
 	case len(text) > most:
 		return fmt.Errorf("file %s has %d bytes; the most are %d", name, len(text), most)
 	case !utf8.ValidString(text):
-		return fmt.Errorf("file %s is no text in UTF-8", name)
+		return fmt.Errorf("file %s is not text in UTF-8", name)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func badName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 	switch ending := path.Ext(base); {
 	case folder != "" && folder != samples+"/":
-		return "files are beside the type, or in " + samples
+		return "files must be next to the type, or in " + samples
 	case strings.Trim(base, letters) != "" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "-"):
 		return "use letters, digits, -, _ and .; begin with a letter, a digit or _"
 	case len(name) > 100:

@@ -51,7 +51,7 @@ func unpackFiles(layer []byte) (map[string]string, error) {
 		_, twice := files[name]
 		switch {
 		case header.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("file %q is no regular file", name)
+			return nil, fmt.Errorf("file %q is not a regular file", name)
 		case twice:
 			return nil, fmt.Errorf("file %q exists twice", name)
 		case len(files) == MaxFiles:

@@ -38,7 +38,7 @@ func (o Option) Endpoint() (e Endpoint, is bool, err error) {
 			switch p.Key {
 			case "path", "host", "fd":
 				if kind != "" && kind != p.Key {
-					return e, true, fmt.Errorf("it has both %s and %s, of which QEMU takes one", kind, p.Key)
+					return e, true, fmt.Errorf("it has both %s and %s, but QEMU uses only one", kind, p.Key)
 				}
 				kind = p.Key
 			}
@@ -73,7 +73,7 @@ func (o Option) streamEndpoint() (e Endpoint, err error) {
 	kind, _ := o.lastValue("addr.type")
 	fields := streamField[kind]
 	if fields == nil {
-		return e, fmt.Errorf("addr.type=%s is none of unix, inet and fd", kind)
+		return e, fmt.Errorf("addr.type=%s must be unix, inet or fd", kind)
 	}
 	for _, p := range o.Properties {
 		field := fields[p.Key]
@@ -98,7 +98,7 @@ func (e *Endpoint) setProperty(field string, p Property) error {
 	case "server", "abstract":
 		on, known := qemuopt.Bool(p.Value)
 		if !known {
-			return fmt.Errorf("%s=%s is no switch; QEMU knows on and off", p.Key, p.Value)
+			return fmt.Errorf("%s=%s is not a switch; QEMU supports on and off", p.Key, p.Value)
 		}
 		*map[string]*bool{"server": &e.Server, "abstract": &e.Abstract}[field] = on
 	case "fd":

@@ -36,7 +36,7 @@ func (c *checker) checkDrive(o *plan.Option) {
 			c.denyAlways("what the block driver " + format + " opens is unknown")
 		}
 	} else {
-		c.denyAlways("without format QEMU probes the image, whose contents the guest controls")
+		c.denyAlways("without format QEMU probes the image, and the guest controls its contents")
 	}
 	c.checkProperties(qemuopt.Flag("-drive"), own)
 	if len(node) > 0 {

@@ -299,7 +299,7 @@ func (c *checker) checkSPICE(o *plan.Option) {
 		case "unix":
 			var known bool
 			if unix, known = qemuopt.Bool(p.Value); !known {
-				c.denyAlways("unix=" + p.Value + " is no switch; QEMU knows on and off")
+				c.denyAlways("unix=" + p.Value + " is not a switch; QEMU supports on and off")
 			}
 		}
 	}

@@ -296,8 +296,8 @@ func TestSSH(t *testing.T) {
 	for args, want := range map[string]string{
 		"web:/a b":             "|web|vm-web:/a b",
 		"b me@web:/a me@web:c": "me|web|b vm-web:/a vm-web:c",
-		"a b":                  "none of the files is of a VM: use NAME:PATH",
-		"./a:b c":              "none of the files is of a VM: use NAME:PATH",
+		"a b":                  "no file belongs to a VM: use NAME:PATH",
+		"./a:b c":              "no file belongs to a VM: use NAME:PATH",
 		"web:/a db:/b":         "web and db: all remote files must be of one VM and user",
 		"me@web:/a web:/b":     "web and web: all remote files must be of one VM and user",
 	} {

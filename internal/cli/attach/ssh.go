@@ -73,7 +73,7 @@ func RemotePaths(args []string, alias func(name string) string) (user, name stri
 		all = append(all, alias(n)+":"+path)
 	}
 	if name == "" {
-		return "", "", nil, errors.New("none of the files is of a VM: use NAME:PATH")
+		return "", "", nil, errors.New("no file belongs to a VM: use NAME:PATH")
 	}
 	return user, name, all, nil
 }

@@ -85,7 +85,7 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 	case who.User == "" && who.Mark != "":
 		return fail(errors.New(who.Mark))
 	case who.User == "":
-		return fail(errors.New("it is no service account's, or not valid"))
+		return fail(errors.New("it does not belong to a service account, or is not valid"))
 	}
 	sum := sha256.Sum256([]byte(token))
 	t := who

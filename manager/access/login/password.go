@@ -39,7 +39,7 @@ func HashPassword(password string) (string, error) {
 func CheckHash(hash string) error {
 	cost, err := bcrypt.Cost([]byte(hash))
 	if err != nil || len(hash) != 60 {
-		return errors.New("it is no bcrypt hash")
+		return errors.New("it is not a bcrypt hash")
 	}
 	if cost < leastCost || cost > mostCost {
 		return fmt.Errorf("its cost is %d, but must be %d to %d", cost, leastCost, mostCost)

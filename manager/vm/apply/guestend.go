@@ -41,7 +41,7 @@ func (r *Round) stopVM(ctx context.Context) error {
 	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
 	err = r.w.client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch), managerOwner)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // another reconciliation follows
-		return fmt.Errorf("stop VM %s, whose guest has ended: %w", r.VM.Name, err)
+		return fmt.Errorf("stop VM %s after the end of its guest: %w", r.VM.Name, err)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (r *Round) replacePod(ctx context.Context, why string) error {
 	r.recordEvent(ctx, decide.PodReplaced(r.Snapshot, why))
 	err := r.w.client.Delete(ctx, r.Pod, client.Preconditions{UID: &r.Pod.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete pod %s, whose guest has ended: %w", r.Pod.Name, err)
+		return fmt.Errorf("delete pod %s after the end of its guest: %w", r.Pod.Name, err)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestLevelsOfItsOwn(t *testing.T) {
 	w.vm("web", stopped, func(vm *v1.VirtualMachine) {
 		vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n"
 	})
-	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is no level (it is called FINE here)`)
+	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is not a level (it is called FINE here)`)
 	require.Equal(t, decide.ReasonLogging, condition(vm, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseStopped, vm.Status.Phase)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=FINE\n" })

@@ -98,7 +98,7 @@ func Leave(s *Snapshot) *v1.VirtualMachineOperation {
 
 // DrainHeld returns the event that a VM prevents its node from being drained.
 func DrainHeld(s *Snapshot, e Eviction) Event {
-	note := fmt.Sprintf("node %s is being drained, and waits for the VM (spec.evictionStrategy: %s), whose guest can't be "+
+	note := fmt.Sprintf("node %s is being drained, and waits for the VM (spec.evictionStrategy: %s): its guest can't be "+
 		"moved: %s", s.Pod.Spec.NodeName, s.VM.Spec.EvictionStrategy, e.Why)
 	return Event{"DrainHeld", "Evict", ByManager, Readable(note), string(s.Pod.UID) + e.Why, true}
 }

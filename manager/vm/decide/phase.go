@@ -243,7 +243,7 @@ func (s Situation) withTerminatingPod() Phase {
 			reason = ReasonStopRequested
 		}
 		return Phase{v1.PhaseStopping, reason, fmt.Sprintf("the guest has been asked to shut down, and has until %s "+
-			"at the latest: a kubelet keeps to the grace period with which the deletion of a pod began; "+
+			"at the latest: a kubelet keeps the grace period that applied when the deletion of the pod began; "+
 			"to end the guest now: kubectl exec %s -- vmrunner stop --force",
 			latestEnd(s.Pod).UTC().Format(time.RFC3339), s.Pod.Name), false}
 	case !s.Wanted():

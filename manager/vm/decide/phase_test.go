@@ -257,7 +257,7 @@ func TestPhase(t *testing.T) {
 		},
 		"its pod is deleted, then with a shorter grace period": {
 			is(going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, ReasonPodDeleted,
-			"until 2026-01-01T12:14:34Z at the latest: a kubelet keeps to the grace period with which the deletion of a " +
+			"until 2026-01-01T12:14:34Z at the latest: a kubelet keeps the grace period that applied when the deletion of the " +
 				"pod began; to end the guest now: kubectl exec web-0 -- vmrunner stop --force",
 		},
 		"it stops, then its pod is deleted with a shorter grace period": {

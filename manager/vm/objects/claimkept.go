@@ -118,7 +118,7 @@ func (c *Claim) keptProblems(kept fixed) []Problem {
 			// A pod never starts if it mounts a block volume as a file system.
 			Fatal: field == modeField,
 			Message: fmt.Sprintf("the claim %s exists with %s, which cannot change to %s: ask for %[2]s, "+
-				"or give the disk another metadata.name, for which an empty claim is created, and copy the data; "+
+				"or give the disk another metadata.name, which creates an empty claim, and copy the data; "+
 				"if the data is not needed, delete the claim while the VM is stopped", c.Name, has, wanted),
 		})
 	}

@@ -51,7 +51,7 @@ func (c *Claim) fillFromSnapshot(vm *v1.VirtualMachine, from *v1.VirtualMachineS
 	if mode != of.VolumeMode {
 		c.Problem = &Problem{Path: cmp.Or(c.Path, sourcePath), Fatal: true, Message: fmt.Sprintf(
 			"the volume %s has the mode %s in the VirtualMachineSnapshot %s, and not %s: ask for that, or give the disk another "+
-				"metadata.name, for which an empty claim is created", c.Volume, of.VolumeMode, source.Name, mode)}
+				"metadata.name, which creates an empty claim", c.Volume, of.VolumeMode, source.Name, mode)}
 		return
 	}
 	c.filled, spec.DataSourceRef = of.Untrusted, nil

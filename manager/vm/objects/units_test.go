@@ -94,8 +94,8 @@ func TestImagesAreInTheRepository(t *testing.T) {
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: "b,/etc/passwd"}
 	}), objects.Given{})
-	require.EqualError(t, err, `spec.vm.kernel.initrd is "b,/etc/passwd": it has a comma, with which QEMU separates `+
-		`several files; rename the file`)
+	require.EqualError(t, err, `spec.vm.kernel.initrd is "b,/etc/passwd": it has a comma, which QEMU uses to separate `+
+		`files; rename the file`)
 	for _, url := range []string{
 		"file:///dev/sda", "file:../x", "file:/etc/passwd",
 		"file:///var/local/vmop-image-repository/%2e%2e/x",

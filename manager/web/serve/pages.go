@@ -237,7 +237,7 @@ type reviewer struct {
 func (r *reviewer) Review(ctx context.Context, who access.Identity, what access.Right) (bool, string, error) {
 	allowed, reason, err := r.of.Review(ctx, who, what)
 	if failed := err != nil; r.failing.Swap(failed) != failed && failed {
-		r.log.Error("RBAC can't be asked who may do what, so it allows nothing: the manager needs the cluster role "+
+		r.log.Error("the manager can't ask RBAC for permissions, so all requests are denied: it needs the cluster role "+
 			"system:auth-delegator (deploy/auth-delegator)", "err", err)
 	}
 	return allowed, reason, err

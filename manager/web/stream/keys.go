@@ -56,7 +56,7 @@ func (k *Keys) Run(ctx context.Context) error {
 	for {
 		wait := refreshTime
 		if err := k.Refresh(ctx); err != nil && ctx.Err() == nil {
-			k.log.Error("the keys by which runners know the manager", "err", err)
+			k.log.Error("the keys that identify the manager to runners", "err", err)
 			wait = retryTime
 		}
 		select {

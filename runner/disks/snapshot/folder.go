@@ -138,7 +138,7 @@ func Read(dataDir, name string) (d Description, err error) {
 	}
 	for _, p := range d.Parts {
 		if !filepath.IsLocal(p.Stored) || filepath.Base(p.Stored) != p.Stored {
-			return d, fmt.Errorf("read the snapshot %s: %q is no name of a file in its folder", name, p.Stored)
+			return d, fmt.Errorf("read the snapshot %s: %q is not the name of a file in its folder", name, p.Stored)
 		}
 	}
 	d.Name, d.Bytes = name, storedBytes(folder)

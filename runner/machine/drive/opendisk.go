@@ -59,7 +59,7 @@ func checkSuits(file *os.File, d vmspec.Drive) error {
 	case err != nil:
 		return err
 	case d.Device != "" && info.Mode().Type() != fs.ModeDevice:
-		return errors.New("it is no block device")
+		return errors.New("it is not a block device")
 	case d.Device == "" && !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; use device: for a block device")
 	case d.Format == "raw":

@@ -200,5 +200,5 @@ func TestAStallIsNoticed(t *testing.T) {
 	require.NoError(t, s.checkStall(0, now.Add(59*time.Second)))
 	require.NoError(t, s.checkStall(7, now.Add(time.Minute)))
 	require.NoError(t, s.checkStall(7, now.Add(119*time.Second)))
-	require.EqualError(t, s.checkStall(7, now.Add(2*time.Minute)), "nothing of the guest could be sent for 1m0s")
+	require.EqualError(t, s.checkStall(7, now.Add(2*time.Minute)), "no data of the guest could be sent for 1m0s")
 }

@@ -61,7 +61,7 @@ func (s *stall) checkStall(sent int64, now time.Time) error {
 		s.sent, s.at = sent, now
 	}
 	if now.Sub(s.at) >= s.limit {
-		return fmt.Errorf("nothing of the guest could be sent for %s", s.limit)
+		return fmt.Errorf("no data of the guest could be sent for %s", s.limit)
 	}
 	return nil
 }

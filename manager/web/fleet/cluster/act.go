@@ -68,7 +68,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	case fleet.Delete:
 		err = asRefusal(f.opts.Client.Delete(ctx, vm.bareObject(), client.Preconditions{UID: &vm.UID}))
 	default:
-		return fleet.Refusal(fmt.Sprintf("%q is no action", a))
+		return fleet.Refusal(fmt.Sprintf("%q is not an action", a))
 	}
 	if err != nil {
 		return err

@@ -199,7 +199,7 @@ func (d *document) restoreSecrets(from *document) error {
 		case strings.Contains(text, "//"+hiddenUser+"@"):
 			faults = append(faults, fleet.Fault{Message: "the password of " + text + " is not known; write it"})
 		case text == fleet.Kept:
-			faults = append(faults, fleet.Fault{Message: fleet.Kept + " stands where nothing can be kept"})
+			faults = append(faults, fleet.Fault{Message: fleet.Kept + " is in a place where no value can be kept"})
 		}
 		return text
 	})
