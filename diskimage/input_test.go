@@ -464,7 +464,7 @@ func TestUploads(t *testing.T) {
 			diskimage.Reader{R: io.MultiReader(bytes.NewReader(data), broken{})},
 			diskimage.TransferBroken, "the upload broke",
 		},
-		"silent": {diskimage.Reader{R: silent(t)}, diskimage.SourceStalled, "nothing came for"},
+		"silent": {diskimage.Reader{R: silent(t)}, diskimage.SourceStalled, "no data came for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

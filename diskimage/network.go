@@ -197,7 +197,7 @@ func (b *body) resumeBody(cause error, stalled bool) error {
 	ctx, server := b.req.Context(), b.req.URL.Scheme+"://"+b.req.URL.Host
 	why := Refuse(TransferBroken, "the connection to %s broke after %d bytes: %w", server, b.at, cause)
 	if stalled {
-		why = Refuse(SourceStalled, "%s has sent nothing for %s, after %d bytes", server, b.Stall, b.at)
+		why = Refuse(SourceStalled, "%s has sent no data for %s, after %d bytes", server, b.Stall, b.at)
 	}
 	for b.same != "" && b.failures < b.Retries {
 		b.failures++

@@ -133,7 +133,7 @@ type upload struct {
 func (u *upload) Read(p []byte) (int, error) {
 	at := u.at
 	late := time.AfterFunc(u.stall, func() {
-		u.cancel(Refuse(SourceStalled, "nothing came for %s, after %d bytes", u.stall, at))
+		u.cancel(Refuse(SourceStalled, "no data came for %s, after %d bytes", u.stall, at))
 	})
 	n, err := u.ahead.Read(p)
 	late.Stop()

@@ -81,7 +81,7 @@ func serveLease(doing string, link netlink.Link, l Lease, mtu int, logger *slog.
 		return nil, fmt.Errorf("%s: answer DHCP: %w", doing, err)
 	}
 	if err := ignoreOutgoing(raw); err != nil {
-		logger.Debug("the DHCP server looks at packets for the guest, too", "err", err) // before Linux 4.20
+		logger.Debug("the DHCP server also looks at packets for the guest", "err", err) // before Linux 4.20
 	}
 	toGuest := guestConn{raw, binary.BigEndian.AppendUint16(slices.Concat(l.MAC, own), unix.ETH_P_IP)}
 	conn := tapConn{

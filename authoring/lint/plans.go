@@ -93,7 +93,7 @@ func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 	if !slices.Contains(kinds, driver) {
 		return []complaint{{
 			unknownValue, driver,
-			qemu.Name() + " has no device " + driver + didYouMean(driver, kinds) + ", so -global does nothing",
+			qemu.Name() + " has no device " + driver + didYouMean(driver, kinds) + ", so -global has no effect",
 		}}
 	}
 	if known := qemu.Properties("-global", driver); known != nil && !slices.Contains(known, property) {

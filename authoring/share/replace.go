@@ -108,7 +108,7 @@ func keepOthers(dir string, files map[string]string, owners map[string][]Locked)
 		switch path := inFolder(dir, name); {
 		case sum == "", sum == sha256Of([]byte(files[name])), slices.ContainsFunc(owners[name], as):
 		case owners[name] != nil:
-			return fmt.Errorf("%s was changed since it was vendored; nothing was written: remove or rename it", path)
+			return fmt.Errorf("%s was changed since it was vendored; no files were written: remove or rename it", path)
 		default:
 			return fmt.Errorf("%s exists with different content; no files were written: remove or rename it", path)
 		}

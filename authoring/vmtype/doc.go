@@ -22,7 +22,7 @@ func newDoc(f Flags) *cobra.Command {
 			"for, its options and its functions. For a folder, by default the current one, it documents\n" +
 			"all types in it.\n\n" +
 			"-o schema prints a JSON Schema (draft 2020-12) of a configuration file: for one type, or for\n" +
-			"those of a folder and the stock types. An editor with a YAML language server uses it to\n" +
+			"all types of a folder and the stock types. An editor with a YAML language server uses it to\n" +
 			"complete and check the configuration of a VM (docs/vm-types/editors.md).",
 		Example: "  vmrunner vmtype doc standard\n" +
 			"  vmrunner vmtype doc -o man . >vmtypes.7 && man -l vmtypes.7\n" +

@@ -28,8 +28,8 @@ func newLint(Flags) *cobra.Command {
 		Use:   "lint [DIR|FILE]",
 		Short: "Find mistakes in the source of VM types",
 		Long: "Check the modules of a folder, by default the current one, and the plans that they\n" +
-			"make for samples: options, devices and properties that the installed QEMU doesn't know,\n" +
-			"devices whose address depends on their order, unused options of the type, and more. --rules\n" +
+			"produce for samples: options, devices and properties that the installed QEMU doesn't know,\n" +
+			"devices with addresses that depend on their order, unused options of the type, and more. --rules\n" +
 			"lists all rules; docs/vm-types/lint.md explains them. A comment disables a rule for the\n" +
 			"statement that it precedes or follows on the same line:\n\n" +
 			"    # lint: disable=unused-variable\n\n" +

@@ -24,7 +24,7 @@ func newVendor(f Flags) *cobra.Command {
 			"of the same name that was vendored is replaced. Changed files and files of other\n" +
 			"origin are kept: in that case no file is written. The type must load without errors.\n\n" +
 			"Without REF the files that are missing are fetched again, by their digests. --update takes\n" +
-			"what the references mean now. --check says what differs from the lock file, and asks no\n" +
+			"what the references mean now. --check shows differences from the lock file, and contacts no\n" +
 			"registry.\n\n" + registryHelp + "\n\n" +
 			"Exit codes: 0 success, 1 failure, or something differs, 2 wrong usage.",
 		Example: "  vmrunner vmtype vendor --vmtypes types registry.example.org/types/asset:1.2\n" +

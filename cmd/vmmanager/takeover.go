@@ -25,17 +25,17 @@ import (
 	"vmop/manager/vm/takeover"
 )
 
-const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources, and says of each VM,
-each pool and the manager's configuration, or of the VMs that are named, what stays as it is, what
-changes, and what doesn't work and why. It changes nothing without --apply or --undo. It exits with 1
-if something doesn't work.
+const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources. For each VM, each pool and
+the manager's configuration, or for the given VMs, it shows what stays as it is, what changes, and
+what doesn't work and why. It changes nothing without --apply or --undo. It exits with 1 if
+something doesn't work.
 
---apply hands VMs over, one by one: all, or those that are named. VM-Operator's manager must have no
-pods. A guest that runs keeps running, in VM-Operator's pod, unless --stop has it shut down. Only
-pods and StatefulSets of VM-Operator are deleted. Definitions, disks and data stay.
+--apply hands VMs over, one by one: all, or the given VMs. VM-Operator's manager must have no pods.
+A running guest keeps running in VM-Operator's pod, unless --stop has it shut down. Only pods and
+StatefulSets of VM-Operator are deleted. Definitions, disks and data stay.
 
---undo is the way back, when our manager has no pods: it deletes the StatefulSets that it has made,
-so that VM-Operator's manager can have the VMs again.`
+--undo is the way back, when our manager has no pods: it deletes the StatefulSets that our manager
+created, so that VM-Operator's manager can have the VMs again.`
 
 const takeoverExamples = `  vmmanager takeover -n vms
   vmmanager takeover -f vms.yaml -f config.yaml -o json

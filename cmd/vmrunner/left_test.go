@@ -37,7 +37,7 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
 	require.Regexp(t, fmt.Sprintf(`the VM is running \(process %d, .*\), but cannot be adopted: its record `+
-		`.*/run/machine.json is gone, and cannot be created again: the type of the running VM is gone, too: .*; shut the `+
+		`.*/run/machine.json is gone, and cannot be created again: the type of the running VM is also gone: .*; shut the `+
 		`guest down from inside, or end it \(kill %[1]d\), and start the VM again`, qemu), second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 

@@ -130,8 +130,8 @@ func (f *finding) rebuildRecord(ctx context.Context) (*Remains, error) {
 	}
 	who, err := f.queryIdentity(ctx, askTime)
 	if err != nil {
-		return nil, fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w, and QEMU does not say who it "+
-			"is: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again", qemu.PID, f.err, err)
+		return nil, fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w, and QEMU does not identify "+
+			"itself: %w; shut the guest down from inside, or end it (kill %[1]d), and start the VM again", qemu.PID, f.err, err)
 	}
 	if !who.hasBegun() && !record.LinkedSince(f.vm.DataDir, qemu.Began()) {
 		return nil, nil
@@ -207,7 +207,7 @@ func (f *finding) draftRecords(who identity) (drafts []record.Machine, err error
 	kept := filepath.Join(f.vm.DataDir, prepare.TypeFile)
 	if _, err := os.Stat(filepath.Join(f.dir, prepare.TypeFile)); err != nil {
 		if vmType, err = readfile.ReadFile(kept, prepare.LargestRecord); err != nil {
-			return nil, fmt.Errorf("the type of the running VM is gone, too: %w", err)
+			return nil, fmt.Errorf("the type of the running VM is also gone: %w", err)
 		}
 	}
 	_, err = os.Stat(kept)

@@ -42,7 +42,7 @@ func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		}
 		return nil
 	case countPlaces(running) == 0:
-		c.Later = "the VM type has no places for disks that are attached while the guest runs; the disk is available after a " +
+		c.Later = "the VM type has no places for disks attached while the guest runs; the disk is available after a " +
 			"restart of the VM"
 		return nil
 	}

@@ -157,8 +157,8 @@ func (l *lima) readDisks() {
 			l.blockPart(item, "there is no such disk yet", "vm.drives, with file and size")
 			continue
 		}
-		l.dropPart(item.firstChild("format"), "the disk is made")
-		l.dropPart(item.firstChild("fsType"), "the disk is made")
+		l.dropPart(item.firstChild("format"), "the disk is created")
+		l.dropPart(item.firstChild("fsType"), "the disk is created")
 		l.changePart(item, fmt.Sprintf("vm.drives[%d], of the format qcow2; Lima's script in the guest doesn't mount it",
 			len(l.vmSection().Drives)), "qemu-img info shows the format; /etc/fstab in the guest")
 		l.vmSection().Drives = append(l.vmSection().Drives, vmspec.Drive{

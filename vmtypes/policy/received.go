@@ -81,7 +81,7 @@ func (c *checker) selfConfined(helpers, own []plan.Process) {
 
 // checkHotplug judges the drivers of devices that are attached later.
 func (c *checker) checkHotplug(rules plan.Rules) {
-	c.what = "disks that are attached while the VM runs"
+	c.what = "disks attached while the VM is running"
 	for _, r := range rules {
 		disks, is := r.(plan.Disks)
 		for _, driver := range []string{disks.Driver, disks.CDDriver, disks.CDHolder} {

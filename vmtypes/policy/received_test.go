@@ -160,7 +160,7 @@ func TestWhatAReceivedTypeAttachesIsJudged(t *testing.T) {
 	own, made := planOf(t, "None", receivedVM), planOf(t, "None", receivedVM)
 	made.Rules = append(made.Rules, plan.Disks{Driver: "usb-mtp"})
 	require.ErrorContains(t, policy.CheckReceived(made, own, subject()),
-		"disks that are attached while the VM runs: the device usb-mtp is not in its list devices")
+		"disks attached while the VM is running: the device usb-mtp is not in its list devices")
 }
 
 // CheckReceived accepts a plan that equals the own plan, for all samples.

@@ -32,7 +32,7 @@ var searchScript []byte
 
 func main() {
 	out := flag.String("o", "build/docs", "`folder` to write to")
-	version := flag.String("version", "devel", "that of the programs")
+	version := flag.String("version", "devel", "version of the programs")
 	source := flag.String("source", "", "`URL` of the project's files; without, links to them are plain text")
 	programs := flag.String("programs", "", "`folder` with the documents of programs: what \"PROGRAM man PROGRAM.md\" writes")
 	flag.Parse()

@@ -308,10 +308,10 @@ func (d *drives) openFile(w Drive, j *driveJob, now time.Time) {
 	case w.isCD():
 		free = []int{0} // QEMU chooses the address
 	case len(d.rule.Buses) == 0:
-		j.noteFailure("the machine has no places for disks that are attached while the guest runs; that is up to its VM type", now)
+		j.noteFailure("the machine has no places for disks attached while the guest runs; that is up to its VM type", now)
 		return
 	case len(free) == 0:
-		j.noteFailure(fmt.Sprintf("all %d places for disks that are attached while the guest runs are taken; the disk is available after "+
+		j.noteFailure(fmt.Sprintf("all %d places for disks attached while the guest runs are taken; the disk is available after "+
 			"a restart of the VM", len(d.rule.Buses)), now)
 		return
 	}

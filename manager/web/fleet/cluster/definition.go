@@ -188,7 +188,7 @@ func (d *document) restoreSecrets(from *document) error {
 		case was:
 			of[key] = value
 		default:
-			faults = append(faults, d.faultAt(path, "there is nothing to keep; leave the key out"))
+			faults = append(faults, d.faultAt(path, "there is no value to keep; leave the key out"))
 		}
 	})
 	eachText(d.Spec, func(text string) string {

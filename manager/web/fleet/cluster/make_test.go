@@ -111,7 +111,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even",
 		head + "spec:\n  cloudInit:\n    userData: (kept as it is)\n  vm: {maximumCpus: 2}\n": "line 6: " +
-			"spec.cloudInit.userData: there is nothing to keep; leave the key out",
+			"spec.cloudInit.userData: there is no value to keep; leave the key out",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    disks: [{cdrom: {image: 'http://…@x/y'}}]\n": "the password of " +
 			"http://…@x/y is not known; write it",
 	} {

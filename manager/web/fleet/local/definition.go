@@ -271,7 +271,7 @@ func restoreSecrets(edited, before []byte) ([]byte, error) {
 		case err != nil:
 			lost = append(lost, fleet.Fault{Path: at, Message: "it can't be kept; write it again: " + err.Error()})
 		case !there:
-			lost = append(lost, fleet.Fault{Path: at, Message: "there is nothing to keep; leave the key out"})
+			lost = append(lost, fleet.Fault{Path: at, Message: "there is no value to keep; leave the key out"})
 		default:
 			if edited, err = yamlfile.Edit(edited, value, path...); err != nil {
 				return nil, err
