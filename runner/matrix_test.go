@@ -300,7 +300,7 @@ func TestFault29TheFirmwaresVariables(t *testing.T) {
 		before := invariants.Files(t, v.path("data"))
 		v.log = newLogbook()
 		v.fails("make PATH/data/fw-vars.fd: it has "+fmt.Sprint(size)+" bytes, and its template ",
-			"nothing was changed")
+			"no file was changed")
 		require.Equal(t, before, invariants.Files(t, v.path("data")))
 		others, err := filepath.Glob(variables + ".*")
 		require.NoError(t, err)

@@ -101,7 +101,7 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 				second.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 			}
 			second.launch()
-			second.await(`WRN the record of the machine .*made again`)
+			second.await(`WRN the record of the machine .*created again`)
 			second.await(`INF adopted`)
 			require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 			require.Equal(t, before["sleep"], invariants.Processes(t, dir)["sleep"])

@@ -317,7 +317,7 @@ func TestOutcomes(t *testing.T) {
 		{made(start), "off", "starting", nil, ""},
 		{made(start), "off", "running", nil, "Completed: the guest is running on node n1"},
 		{made(start), "off", "failed", nil, "Failed: Crashed: the VM has failed: boom"},
-		{made(start), "off", "off", nil, "Failed: Overruled: the VM has been set to Stopped meanwhile"},
+		{made(start), "off", "off", nil, "Failed: Overruled: the VM has been set to Stopped in the meantime"},
 		{made(start), "off", "", nil, "Failed: VirtualMachineDeleted: the VM has been deleted meanwhile"},
 		{made(start), "off", "failed", func(vm *v1.VirtualMachine, _ *corev1.Pod) {
 			vm.Status.ObservedGeneration = 2
@@ -335,7 +335,7 @@ func TestOutcomes(t *testing.T) {
 		}, "Completed: the guest is running on node n1"},
 		{made(restart), "running", "running", another, ""},
 		{made(restart), "running", "failed", nil, "Failed: Crashed: the VM has failed: boom"},
-		{made(restart), "running", "off", nil, "Failed: Overruled: the VM has been set to Stopped meanwhile"},
+		{made(restart), "running", "off", nil, "Failed: Overruled: the VM has been set to Stopped in the meantime"},
 		{made(reset), "running", "running", reports(2, vmstatus.ReasonApplied, metav1.ConditionTrue), ""},
 		{
 			made(reset), "running", "running", reports(3, vmstatus.ReasonApplied, metav1.ConditionTrue),

@@ -84,7 +84,7 @@ func TestNamespace(t *testing.T) {
 		"spec.vm.disks[2].volumeClaimTemplate: the claim test-vm-disk-1",
 		"the display's password: the Secret test-vm-display-secret",
 	}, with(vm, takeover.Kept))
-	matches(t, []string{"spec.cloudInit.metaData.instance-id: it is another one once"}, with(vm, takeover.Changes))
+	matches(t, []string{"spec.cloudInit.metaData.instance-id: it changes once"}, with(vm, takeover.Changes))
 	require.Equal(t, "v7 prevents that", vm.Findings[len(vm.Findings)-1].Hint)
 	require.Equal(t, []string{"runner-data-old-0", "test-vm-runner-data"}, r.TrustedClaims)
 	matches(t, []string{"2 claims have files of VM-Operator's runners"}, with(of["vm-operator"], takeover.Blocks))
