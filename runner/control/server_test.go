@@ -106,7 +106,7 @@ func TestAnswersThatAreNotGood(t *testing.T) {
 	answers("400", "read the QMP command", "POST", "/v1/qmp", "no JSON")
 	answers("400", "unknown field", "POST", "/v1/qmp", `{"execute": "stop", "fd": 3}`)
 	answers("400", "data after the JSON object", "POST", "/v1/qmp", `{"execute": "stop"} {}`)
-	answers("400", "want {", "POST", "/v1/qmp", `{}`)
+	answers("400", "must be {", "POST", "/v1/qmp", `{}`)
 	answers("400", "a duration such as 30s", "POST", "/v1/qmp?timeout=soon", `{"execute": "stop"}`)
 	answers("400", "too large", "POST", "/v1/qmp", `{"execute": "`+strings.Repeat("x", 1<<20)+`"}`)
 	s.backend.refuse = control.Refusal("swtpm has ended: a reset would end the VM")

@@ -181,7 +181,7 @@ func TestDisksThatAwaitARestart(t *testing.T) {
 	require.Equal(t, "the VM was started with the disk, and has it until it is restarted", got.Later)
 	got, err = h.attach(vmspec.Drive{File: h.disk("other", 1), Serial: "old"})
 	require.NoError(t, err)
-	require.Contains(t, got.Later, "the VM was started with another disk of this serial number;")
+	require.Contains(t, got.Later, "the VM was started with another disk with this serial number;")
 	require.NoError(t, h.End(t.Context(), "web", true))
 	require.NoError(t, h.Start(t.Context(), "web"))
 	require.Empty(t, h.find("web").Status.Drives)

@@ -87,7 +87,7 @@ func (vm *VM) pluggedDrives(running *VM) (list []reconcile.Drive) {
 		w := reconcile.Drive{Index: i, Drive: d}
 		switch {
 		case d.NBD != nil && was:
-			w.Denied = "the VM was started with another disk of this serial number, which it has until it is restarted"
+			w.Denied = "the VM was started with another disk with this serial number, which it keeps until it is restarted"
 			list = append(list, w)
 		case d.NBD != nil:
 			w.Denied = running.deniedNBD(d)

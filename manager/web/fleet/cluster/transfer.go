@@ -61,7 +61,7 @@ func (f *Fleet) Upload(ctx context.Context, kind fleet.VolumeKind, name string, 
 	case disk.Whole(d) && p.From == p.Size && !p.Cancel:
 		return fleet.Upload{State: fleet.UploadImported, At: p.Size}, nil
 	case disk.Whole(d):
-		return is, fleet.Refusal(fmt.Sprintf("the %s %s has its data already", kind, name))
+		return is, fleet.Refusal(fmt.Sprintf("the %s %s already contains data", kind, name))
 	case d.Status.Phase == v1.DiskFailed, d.Status.Phase == v1.DiskTerminating:
 		return is, fleet.Refusal(d.Status.Reason + ": " + d.Status.Message)
 	}

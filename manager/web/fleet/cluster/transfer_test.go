@@ -211,5 +211,5 @@ func TestUploadByTwoManagers(t *testing.T) {
 	})
 	require.Equal(t, fleet.UploadImported, is.State)
 	_, err = send(first, 0, 10)
-	require.ErrorContains(t, err, "has its data already")
+	require.ErrorContains(t, err, "already contains data")
 }
