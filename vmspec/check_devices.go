@@ -62,8 +62,8 @@ func (c *checker) compactDisc(path string, d Drive) {
 		c.checkNBD(path, d)
 	}
 	if d.Size != 0 {
-		c.addFault(path+".size", "is not for a CD drive").withHint("an image is created only for a disk").withPaths(path +
-			".type")
+		c.addFault(path+".size", "is not for a CD drive").withHint("an image is created only for a disk").withPaths(
+			path + ".type")
 	}
 	if d.Source != "" {
 		c.addFault(path+".source",

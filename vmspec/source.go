@@ -58,7 +58,8 @@ func (c *checker) checkSource(path string, d Drive) {
 	}
 	switch {
 	case d.File == "":
-		c.addFault(path+".source", "is for a disk that is a file").withHint("give file, which is created from it").withPaths(
+		c.addFault(path+".source", "is for a disk that is a file").withHint(
+			"give file, which is created from it").withPaths(
 			path+".device", path+".resource", path+".nbd")
 	case d.Format != "raw":
 		c.addFault(path+".source", "the image that is created from it is raw").withHint(

@@ -116,7 +116,8 @@ func archivedVersion(rest string) (int, error) {
 	}
 	version, err := strconv.Atoi(number)
 	if err != nil || version < 1 {
-		return 0, fmt.Errorf("%w: the second line is %q, but must be %q and a number", errNotArchive, line, archiveVersion)
+		return 0, fmt.Errorf("%w: the second line is %q, but must be %q and a number", errNotArchive, line,
+			archiveVersion)
 	}
 	if version > APIVersion {
 		return 0, fmt.Errorf("the VM type was kept by a newer vmrunner, with version %d of the language of VM types; "+

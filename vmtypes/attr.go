@@ -373,7 +373,8 @@ func optionsOf(d *starlark.Dict) (options []Option, depth int, err error) {
 	for _, item := range d.Items() {
 		name, ok := starlark.AsString(item[0])
 		if !ok {
-			return nil, 0, fmt.Errorf("the key %s must be the name of an option as a string, not %s", item[0], withArticle(item[0]))
+			return nil, 0, fmt.Errorf("the key %s must be the name of an option as a string, not %s", item[0],
+				withArticle(item[0]))
 		}
 		if why := badName(name); why != "" {
 			return nil, 0, fmt.Errorf("%q can't be the name of an option: %s", clipWord(name), why)

@@ -35,7 +35,8 @@ func readStatements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]st
 			}
 			s := statement{device: device}
 			if err := starlark.AsInt(v, &s.drive); err != nil {
-				return nil, fmt.Errorf("part: drives[%q] must be an index into vm.drives, not %s", device, withArticle(v))
+				return nil, fmt.Errorf("part: drives[%q] must be an index into vm.drives, not %s", device,
+					withArticle(v))
 			}
 			list = append(list, s)
 		}

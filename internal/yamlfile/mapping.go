@@ -67,7 +67,8 @@ func (r *Reader) mergedEntries(path string, source *yaml.Node, lists bool) []ent
 		}
 		return all
 	}
-	r.refuseNode(source, path, "the value of the merge key << must be a mapping, not "+describeNode(n), "such as <<: *name")
+	r.refuseNode(source, path, "the value of the merge key << must be a mapping, not "+describeNode(n),
+		"such as <<: *name")
 	return nil
 }
 

@@ -127,7 +127,8 @@ func (r *Range) readRange(add func(key, message, hint string)) {
 func (r *Range) readRouter(key, text string, add func(key, message, hint string)) netip.Addr {
 	a := readHost(key, text, add)
 	if a.IsValid() && r.subnet.IsValid() && !r.isHost(a) {
-		add(key, fmt.Sprintf("%s is not a host address of %s", text, r.CIDR), "a guest reaches only routers in its subnet")
+		add(key, fmt.Sprintf("%s is not a host address of %s", text, r.CIDR),
+			"a guest reaches only routers in its subnet")
 	}
 	return a
 }

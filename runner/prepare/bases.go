@@ -87,7 +87,8 @@ func (vm *VM) KeepBases() error {
 			if known && !slices.Contains(before, base) && !vm.inRepository(base) {
 				faults = append(faults, fmt.Errorf("the image %s names %s as its base image, which it did not when the VM was "+
 					"first started with it: a guest that has broken out may have written that; if you did, remove %s to "+
-					"start the VM with the base images that its images name", image, printable.Line(base), vm.basesPath()))
+					"start the VM with the base images that its images name",
+					image, printable.Line(base), vm.basesPath()))
 			}
 		}
 		return nil

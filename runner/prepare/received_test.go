@@ -93,10 +93,11 @@ func TestOffersAreChecked(t *testing.T) {
 // A refusal says what can be done on either side.
 func TestARefusedTypeSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	require.EqualError(t, refusedType("standard", "/types", nil), "the source's VM type standard is not the type of this "+
-		"vmrunner, and a VM type chooses which programs run: on the target, use the version of vmrunner that first started the "+
-		"source, or, if you trust the source, add --trust-source to vmrunner receive; or on the "+
-		"source, use the target's version, with updateVmType: true, and restart the VM")
+	require.EqualError(t, refusedType("standard", "/types", nil),
+		"the source's VM type standard is not the type of this "+
+			"vmrunner, and a VM type chooses which programs run: on the target, use the version of vmrunner that first started the "+
+			"source, or, if you trust the source, add --trust-source to vmrunner receive; or on the "+
+			"source, use the target's version, with updateVmType: true, and restart the VM")
 	require.EqualError(t, refusedType("web", "/types", nil), "the source's VM type web is not the one in /types, and "+
 		"a VM type chooses which programs run: on the target, copy the source's files there, or, if you trust the "+
 		"source, add --trust-source to vmrunner receive; or on the source, use the target's version, with "+

@@ -153,7 +153,8 @@ func TestBearerTokensThatAreRefused(t *testing.T) {
 	require.Contains(t, body, "does not belong to a service account")
 	code, body = a.bearer(jwt(fmt.Sprintf(`{"aud":"vmop","exp":%d,"iss":"https://stranger.example"}`, later)))
 	require.Equal(t, http.StatusUnauthorized, code)
-	require.Contains(t, body, "does not belong to a service account", "an issuer that isn't configured is the cluster's business")
+	require.Contains(t, body, "does not belong to a service account",
+		"an issuer that isn't configured is the cluster's business")
 
 	off := newApp(t, Config{}, func(o *Options) { o.Tokens = c })
 	code, body = off.bearer(goodToken())

@@ -108,8 +108,10 @@ func TestAMigrationFailsEarly(t *testing.T) {
 	for want, change := range map[string]func(*Situation){
 		"the operation was deleted or replaced": func(s *Situation) { s.Operation = nil },
 		"the VM is being stopped":               func(s *Situation) { s.VM.Spec.VM.State = v1.Stopped },
-		"the VM's pod is being deleted":         func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: noon} },
-		"the VM's pod is being deleted ":        func(s *Situation) { s.Pod = nil },
+		"the VM's pod is being deleted": func(s *Situation) {
+			s.Pod.DeletionTimestamp = &metav1.Time{Time: noon}
+		},
+		"the VM's pod is being deleted ": func(s *Situation) { s.Pod = nil },
 		"the guest has ended: guest shutdown": func(s *Situation) {
 			s.VM.Status.Runner.State, s.VM.Status.Runner.Outcome = "Stopped", &v1.Outcome{Cause: "guest shutdown"}
 		},

@@ -176,7 +176,8 @@ func parseSecret(text []byte) (authorities, error) {
 			key, text = pem.Decode(text)
 		}
 		if certificate == nil || key == nil || certificate.Type != pemCertificate || key.Type != pemKey {
-			return nil, fmt.Errorf("authority %d: must have a block %s and a block %s", len(all)+1, pemCertificate, pemKey)
+			return nil, fmt.Errorf("authority %d: must have a block %s and a block %s", len(all)+1, pemCertificate,
+				pemKey)
 		}
 		parsed, err := x509.ParseCertificate(certificate.Bytes)
 		if err != nil {

@@ -280,7 +280,9 @@ func restoreSecrets(edited, before []byte) ([]byte, error) {
 	}
 	for i, line := range strings.Split(string(edited), "\n") {
 		if strings.Contains(line, fleet.Kept) && lost == nil {
-			lost = append(lost, fleet.Fault{Line: i + 1, Message: fleet.Kept + " is in a place where no value can be kept"})
+			lost = append(lost, fleet.Fault{
+				Line: i + 1, Message: fleet.Kept + " is in a place where no value can be kept",
+			})
 		}
 	}
 	return edited, lost.orNil()
