@@ -19,7 +19,7 @@ func adviceFor(proc string) string {
 	case read("sys/kernel/unprivileged_userns_clone") == "0":
 		return "; permit user namespaces: sysctl kernel.unprivileged_userns_clone=1"
 	case read("sys/kernel/apparmor_restrict_unprivileged_userns") == "1" && isWithoutProfile(read("self/attr/current")):
-		return "; load the AppArmor profile of vmrunner, which permits them: docs/concepts/security.md, Ubuntu"
+		return "; load the AppArmor profile of vmrunner, which permits them: docs/concepts/confinement.md, Ubuntu"
 	}
 	return ""
 }
