@@ -9,7 +9,7 @@ import (
 )
 
 // receivedLimits is the name, in messages, of the limits for a type from another runner.
-const receivedLimits = "the limits for a VM type that came from another runner (docs/tasks/migration.md)"
+const receivedLimits = "the limits for a VM type that came from another runner (docs/concepts/invitations.md)"
 
 // CheckReceived judges a plan from a VM type that another runner sent. own is the plan that this side's type computes
 // for the same VM on the same host. Inside the machine, the received type may use all flags, devices and backends of
