@@ -13,7 +13,7 @@
 // The last output of an import is a JSON object, on standard output and in the file of --termination-log. Its
 // reason is Imported, or one of package diskimage. vmimport exits with 0 if the disk is complete, 2 for wrong
 // usage, and 1 otherwise. After a failure, a target file does not exist, and a target device lacks its beginning.
-// See docs/tasks/import.md.
+// See docs/tasks/vmimport.md.
 package main
 
 import (

@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// build describes how a release was built.
+// build is how a release was built.
 type build struct {
 	version, registry, url string
 	root, commit, source   string
 	builder                string
 	epoch                  int64  // SOURCE_DATE_EPOCH, in seconds
-	locks                  []file // files that pin Go modules
+	locks                  []file // the files that pin Go modules
 }
 
-// The types of documents, see https://slsa.dev/spec/v1.0/provenance.
+// The kinds of documents, see https://slsa.dev/spec/v1.0/provenance.
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
-	buildType     = "urn:vmop:make-release:v1" // "make release", described in docs/tasks/packages.md
+	buildType     = "urn:vmop:make-release:v1" // "make release", described in docs/tasks/release.md
 	someBuilder   = "urn:vmop:unnamed-builder"
 )
 
-// statement is an in-toto statement with SLSA provenance.
+// statement is a statement of in-toto with SLSA's provenance.
 type statement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`
@@ -60,8 +60,8 @@ type details struct {
 	} `json:"builder"`
 }
 
-// provenanceOf returns the provenance of a release: its files and images, and the sources of the build. Its only time
-// is the time of the commit, so the same commit and the same Debian packages produce the same statement.
+// provenanceOf returns the provenance of a release: its files and images, and what they were built from. Its only time
+// is that of the commit: the same commit and the same packages of Debian make the same statement.
 func (b build) provenanceOf(files []file, lists []list) (s statement, err error) {
 	s = statement{Type: statementType, PredicateType: predicateType}
 	for _, f := range files {
@@ -86,7 +86,7 @@ func (b build) provenanceOf(files []file, lists []list) (s statement, err error)
 	return s, err
 }
 
-// buildDependencies returns the sources of a release: the commit, the checksums of Go's modules, Go, and Debian's
+// buildDependencies returns what a release was built from: the commit, the checksums of Go's modules, Go, and Debian's
 // packages in the images. A package without a checksum is an error.
 func (b build) buildDependencies(lists []list) ([]resource, error) {
 	all := []resource{{Name: "source", URI: b.source, Digest: map[string]string{"gitCommit": b.commit}}}
@@ -113,10 +113,10 @@ func (b build) buildDependencies(lists []list) ([]resource, error) {
 
 func sha256Digest(digits string) map[string]string { return map[string]string{"sha256": digits} }
 
-// image is an image of the release. digest is the digest of its manifest, in hexadecimal digits.
+// image is an image of the release. digest is its manifest's, in hexadecimal digits.
 type image struct{ name, architecture, digest string }
 
-// imagesOf returns the images for which there are lists of components. Their package URLs are
+// imagesOf returns the images among what the lists of components are about. Their package URLs are
 // pkg:oci/NAME@sha256%3ADIGEST?arch=ARCHITECTURE.
 func imagesOf(lists []list) []image {
 	var images []image
@@ -134,7 +134,7 @@ func imagesOf(lists []list) []image {
 	return images
 }
 
-// imageTag returns the tag of an image, as in docs/tasks/packages.md.
+// imageTag returns the tag of an image that docs/tasks/release.md shows.
 func (b build) imageTag(i image) string { return ":" + b.version + "-" + i.architecture }
 
 // imageReference returns the repository of an image in the release's registry.

@@ -25,12 +25,12 @@ import (
 	"vmop/test/tier"
 )
 
-// documented returns the commands below a heading of docs/tasks/packages.md.
-func documented(t *testing.T, heading string) string {
+// documented returns the commands below a heading of a page in docs/tasks.
+func documented(t *testing.T, page, heading string) string {
 	t.Helper()
-	const page = "../../docs/tasks"
-	require.NoError(t, program.LookInto(page))
-	_, rest, found := strings.Cut(read(t, page, "packages.md"), "\n"+heading+"\n")
+	const folder = "../../docs/tasks"
+	require.NoError(t, program.LookInto(folder))
+	_, rest, found := strings.Cut(read(t, folder, page), "\n"+heading+"\n")
 	require.True(t, found, heading)
 	section, _, _ := strings.Cut(rest, "\n#")
 	var commands strings.Builder
@@ -57,12 +57,13 @@ func TestVerifyARelease(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	keys := t.TempDir()
-	sign, _, _ := strings.Cut(documented(t, "### Sign a release"), "export ")
+	sign, _, _ := strings.Cut(documented(t, "release.md", "## Sign"), "export ")
 	for _, folder := range []string{"own", "other"} {
 		out, err := shell(t, keys, "mkdir "+folder+" && cd "+folder+"\n"+sign)
 		require.NoError(t, err, out)
 	}
-	files, envelope := documented(t, "## Verify a release"), documented(t, "### The provenance")
+	const page = "verify-release.md"
+	files, envelope := documented(t, page, "## The files"), documented(t, page, "## The provenance")
 	for change, test := range map[string]struct{ command, filesSay, envelopeSays string }{
 		"none": {"true", "", ""},
 		"a file": {
@@ -141,8 +142,8 @@ func TestVerifyAnImage(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	_, publish, _ := strings.Cut(documented(t, "### Sign a release"), "REQUIRE_SIGNATURE=1\n")
-	cosign, verify, _ := strings.Cut(documented(t, "### Images in a registry"), "\n")
+	_, publish, _ := strings.Cut(documented(t, "release.md", "## Sign"), "REQUIRE_SIGNATURE=1\n")
+	cosign, verify, _ := strings.Cut(documented(t, "verify-release.md", "## Images in a registry"), "\n")
 	require.Contains(t, cosign, "cosign verify --key "+publicKey)
 	own, other := newKey(t), newKey(t)
 	for tag, test := range map[string]struct{ signer, of, want string }{
