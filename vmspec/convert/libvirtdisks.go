@@ -107,7 +107,7 @@ func (d *domain) networkDisk(n, source *node, drive *vmspec.Drive) bool {
 		}
 		host.attributeValue("transport")
 		d.changePart(source, "vm.drives[].nbd: the disk comes when the guest runs, and can't be booted from",
-			"docs/tasks/live-changes.md#disks-of-nbd-servers")
+			"docs/tasks/nbd.md")
 		drive.NBD = &vmspec.NBD{Host: address, Port: number, Export: name}
 		return true
 	}
