@@ -18,7 +18,10 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 		return "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: root}, " +
 			"spec: {persistentVolumeClaim: {size: 1Gi}" + source + "}}"
 	}
-	for page, n := range map[string]int{"disks": 5, "virtual-images": 5, "vm-snapshots": 3} {
+	for page, n := range map[string]int{
+		"disks": 2, "attach-disks": 1, "disk-snapshots": 2, "virtual-images": 3, "cluster-images": 2, "vm-snapshots": 1,
+		"clone": 2,
+	} {
 		text, err := os.ReadFile("../../docs/tasks/" + page + ".md")
 		require.NoError(t, err)
 		examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(text), -1)
