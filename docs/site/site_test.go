@@ -115,7 +115,7 @@ func TestSearch(t *testing.T) {
 	for query, want := range map[string]string{
 		"helm install":      "tasks/kubernetes-images.html#helm",
 		"kvmResource":       "reference/manager.html#configuration",
-		"moving another":    "tasks/migration",
+		"move another":      "tasks/migration",
 		"vmrunner snapshot": "tasks/snapshots.html",
 	} {
 		hits := s.Search(query)
