@@ -8,7 +8,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A subject without a name may do nothing with a pool, even if its roles and its identity in the cluster may.
+// A subject without a name is refused every pool action, even if its roles and its cluster identity would allow it.
 func TestDecidePoolRefusesAnonymousSubjects(t *testing.T) {
 	t.Parallel()
 	rights := &cluster{allowed: map[Right]bool{}}

@@ -11,15 +11,15 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// actions are those that the resource knows, as a test of api/v1 shows.
+// actions are the actions of the resource; a test of api/v1 keeps this list complete.
 var actions = []v1.Action{
 	"start", "stop", "reset", "accessConsole", "takeConsole", "resize", "edit", "create", "delete", "*",
 }
 
-// situation is a VM as one of its users finds it.
+// situation is the state of a VM from a user's point of view.
 type situation struct {
-	console  string // who uses it
-	pending  bool   // a log-in in the guest is requested
+	console  string // the user of the console
+	pending  bool   // a log-in to the guest has been requested
 	loggedIn string
 }
 
@@ -33,8 +33,7 @@ func situations() (all []situation) {
 	return all
 }
 
-// model says what ann may do who has been granted a set of actions, in words of its own: a
-// table of what each action gives, and one sentence on consoles.
+// model is an independent version of the policy: it reports whether ann may use a verb with the granted actions.
 func model(granted map[v1.Action]bool, verb Verb, s situation) bool {
 	for action := range granted {
 		if action == "*" || verb == View || string(action) == string(verb) {
@@ -51,7 +50,7 @@ func model(granted map[v1.Action]bool, verb Verb, s situation) bool {
 	return granted["takeConsole"] || granted["accessConsole"] && !othersConsole && !othersDesktop
 }
 
-// Every set of actions, held by each kind of subject, for each verb, in every situation.
+// Decide agrees with the model for every set of actions, kind of subject, verb and situation.
 func TestDecideAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	ann := Subject{User: "ann", Roles: []string{"staff", "", "ops"}}
@@ -102,7 +101,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 	}
 }
 
-// Permissions of a VM, and those for all VMs, add up.
+// Permissions for one VM and permissions for all VMs add up.
 func TestPermissionsAddUp(t *testing.T) {
 	t.Parallel()
 	ann := Subject{User: "ann", Roles: []string{"ops"}}
@@ -146,7 +145,7 @@ func TestAdministratorsMayDoEverything(t *testing.T) {
 	}
 }
 
-// By RBAC alone, permissions grant nothing.
+// In mode RBAC, permissions of a VM grant nothing.
 func TestPermissionsDoNotCountByRBAC(t *testing.T) {
 	t.Parallel()
 	all := []v1.Permission{{User: "ann", May: []v1.Action{"*"}}}
@@ -157,7 +156,7 @@ func TestPermissionsDoNotCountByRBAC(t *testing.T) {
 	}
 }
 
-// A reason says what the user can do about it.
+// A reason tells the user what to do next.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	ann := Subject{User: "ann", Roles: []string{"ops"}}
@@ -196,7 +195,7 @@ func TestReasons(t *testing.T) {
 	require.Equal(t, "you are an administrator", Decide(admins, ann, Delete, VM{}).Reason.String())
 }
 
-// Every decision has a reason with a text, and its arguments fill the text.
+// Every reason has a text, and its arguments fill all placeholders of the text.
 func TestEveryReasonHasItsText(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -224,13 +223,13 @@ func TestEveryReasonHasItsText(t *testing.T) {
 		}
 	}
 	for key := range Texts() {
-		if key != ByCluster && key != Unavailable { // see TestRBAC…
+		if key != ByCluster && key != Unavailable { // TestRBAC… covers these two
 			require.True(t, seen[key], "%s is never given", key)
 		}
 	}
 }
 
-// "*" is what permissions say, and never a question.
+// "*" is valid in permissions, but isn't a verb.
 func TestTheWildcardIsNoVerb(t *testing.T) {
 	t.Parallel()
 	vm := VM{Permissions: []v1.Permission{{User: "ann", May: []v1.Action{"*"}}}}

@@ -16,7 +16,7 @@ import (
 	"vmop/test/wait"
 )
 
-// cluster is a Reviewer with a table of rights.
+// cluster implements Reviewer with a table of rights.
 type cluster struct {
 	allowed map[Right]bool
 	err     atomic.Pointer[error]
@@ -44,7 +44,7 @@ func (c *cluster) Review(ctx context.Context, who Identity, what Right) (bool, s
 	return who.User == "ann@example" && c.allowed[what], "RBAC", nil
 }
 
-// clock is a time that tests set.
+// clock is a time that tests can set.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
@@ -52,8 +52,7 @@ func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
 func ann() Subject { return Subject{User: "ann", Cluster: Identity{User: "ann@example"}} }
 
-// Rights of RBAC decide as permissions with the same actions do, in every situation, whether they
-// are for one VM or for all.
+// RBAC rights decide like permissions with the same actions, in every situation, for one VM or for all.
 func TestRBACDecidesAsPermissionsDo(t *testing.T) {
 	t.Parallel()
 	verbs := slices.DeleteFunc(Verbs(), func(v Verb) bool { return v == View })
@@ -97,7 +96,7 @@ func TestRightsByVerb(t *testing.T) {
 	}
 }
 
-// In mode both either is enough; no review is made for what permissions grant.
+// In mode Both, a permission or an RBAC right is enough, and a permission makes a review unnecessary.
 func TestBothAddUp(t *testing.T) {
 	t.Parallel()
 	stop := Right{Resource: "vms", Verb: "create", Subresource: "stop", Name: "web"}
@@ -138,8 +137,7 @@ func TestAnAnswerIsRememberedFor10Seconds(t *testing.T) {
 	require.Equal(t, int64(5), rights.asked.Load(), "other groups are another question")
 }
 
-// A cluster that doesn't answer allows nothing, is asked once a second, and the answer says
-// that it is not final.
+// An unreachable cluster allows nothing and is asked once per second; the decision is marked as not final.
 func TestAClusterThatIsAway(t *testing.T) {
 	t.Parallel()
 	everywhere := Right{Resource: "vms", Verb: "create", Subresource: "console"}
@@ -161,14 +159,14 @@ func TestAClusterThatIsAway(t *testing.T) {
 	require.True(t, a.Decide(t.Context(), ann(), AccessConsole, VM{Name: "1"}).Allowed)
 	require.Equal(t, int64(2), rights.asked.Load())
 
-	rights.err.Store(&err) // accessConsole is known, takeConsole isn't
+	rights.err.Store(&err) // accessConsole is cached, takeConsole isn't
 	busy := a.Decide(t.Context(), ann(), AccessConsole, VM{Name: "1", ConsoleUser: "bob"})
 	require.False(t, busy.Allowed)
 	require.True(t, busy.Unknown)
 	require.Equal(t, ConsoleInUse, busy.Reason.Key)
 }
 
-// A caller that gives up doesn't spoil the answer for others, and is not kept.
+// A caller that gives up doesn't affect the answer for others, and its error isn't cached.
 func TestACallerGivesUp(t *testing.T) {
 	t.Parallel()
 	everywhere := Right{Resource: "vms", Verb: "get", Subresource: "view"}
@@ -187,8 +185,7 @@ func TestACallerGivesUp(t *testing.T) {
 	require.Equal(t, int64(1), rights.asked.Load())
 }
 
-// However many decide at once, the cluster sees few questions at a time, and memory is
-// bounded.
+// Many concurrent decisions send few reviews at a time, and the cache is bounded.
 func TestQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
 	rights := &cluster{}

@@ -19,7 +19,7 @@ func ranges(t testing.TB, all ...Range) Ranges {
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
-// What is wrong with the ranges of a configuration is reported all at once, each with its path.
+// All errors in the configured ranges are reported together, each with its path.
 func TestFaultsOfRanges(t *testing.T) {
 	t.Parallel()
 	one := func(change func(*Range)) Ranges {
@@ -93,7 +93,7 @@ func TestFaultsOfRanges(t *testing.T) {
 	require.Len(t, again[0].excluded, 1, "a configuration that is read again counts once")
 }
 
-// The search begins at the address that was drawn, in whichever range that is, and skips what can't be leased.
+// The search begins at the drawn address, in any range, and skips addresses that can't be leased.
 func TestFreeBeginsAtTheDrawnAddress(t *testing.T) {
 	t.Parallel()
 	r := ranges(t, Range{CIDR: "10.66.10.0/29", Gateway: "10.66.10.3"}, Range{CIDR: "10.66.15.0/24", Retired: true},
@@ -135,7 +135,7 @@ func TestOnlyHostsAreUsable(t *testing.T) {
 		Ranges(nil).Unusable(addr("10.0.0.1")))
 }
 
-// Whatever the ranges and wherever it begins, Free finds each usable address once, and then none.
+// From any starting point, Free returns each usable address of the ranges exactly once.
 func TestFreeFindsAllAddresses(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -172,7 +172,7 @@ func TestFreeFindsAllAddresses(t *testing.T) {
 	require.False(t, ok)
 }
 
-// An address is random in all ranges together, by their size.
+// Addresses are drawn at random from all ranges, in proportion to their sizes.
 func TestFreeIsRandom(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -10,7 +10,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// attached is the situation of a disk that a guest has.
+// attached is the situation of a disk that a guest uses.
 func attached() Situation {
 	vm := &v1.VirtualMachine{}
 	vm.Name, vm.Spec.VM.State = "vm", v1.Running
@@ -24,15 +24,15 @@ func attached() Situation {
 	}
 }
 
-// anImage makes the situation that of an image.
+// anImage turns the situation into one for an image.
 func anImage(s *Situation) {
 	s.Ref.Kind, s.Awaits = v1.AttachedImage, true
 	s.Disk = &v1.VirtualDisk{}
 	s.Disk.Kind, s.Disk.Name, s.Disk.Status.Phase, s.Disk.Status.Target.UID = "VirtualImage", "data", v1.DiskReady, "1"
 }
 
-// An image needs no lock. It stays as it is while a guest has it, also if it is deleted, and another one takes its
-// place only when the guest has let go of it.
+// An image needs no lock. A guest keeps its image even if the image is deleted, and another image replaces it only
+// after the guest has released it.
 func TestDecideOfAnImage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,18 +14,18 @@ import (
 	"vmop/manager/disk"
 )
 
-// world is a namespace, with what its controllers do at some time or other.
+// world is a namespace whose controllers act in random order.
 type world struct {
 	*rand.Rand
 	t       *testing.T
 	vms     map[string]*machine
 	disks   map[string]*v1.VirtualDisk
-	image   int              // the number of the present image, the only one; 0: there is none
-	images  int              // that have ever been
+	image   int              // the number of the current image; 0: no image exists
+	images  int              // the number of images created so far
 	wishes  map[string]*wish // attachments
 	exports map[string]*export
-	count   int  // of attachments ever made
-	quiet   bool // no user changes anything, and no accident happens
+	count   int  // attachments created so far
+	quiet   bool // without changes by users and without accidents
 }
 
 // machine is a VM with its stateful set, its pod, and its configuration.
@@ -34,31 +34,31 @@ type machine struct {
 	template []string // disks that the stateful set's pods mount
 	replicas bool
 	version  int             // of the configuration
-	config   map[string]bool // attachments whose drives are in the configuration
+	config   map[string]bool // attachments with a drive in the configuration
 	pod      *pod
 }
 
-// image is the name of an image.
+// image is the name of the image.
 const image = "image"
 
 type pod struct {
 	mounts []string
-	awaits bool            // its runner is of a version that does
+	awaits bool            // the runner's version waits for exports
 	drives map[string]bool // in QEMU
-	reads  map[string]int  // which image
+	reads  map[string]int  // the image that each drive reads
 	follows
-	told follows // by the runner, some time ago
+	told follows // the runner's last report
 }
 
-// follows is what a runner does.
+// follows is the state of a runner.
 type follows struct {
 	seen   int                   // version of the configuration
-	config map[string]bool       // that it has read
-	states map[string]DriveState // when it reported
+	config map[string]bool       // attachments that the runner has read
+	states map[string]DriveState // at the last report
 }
 
 type wish struct {
-	vm, disk string // image: it is that
+	vm, disk string // disk can be the constant image
 	number   int
 	deleted  bool
 	status   Plan
@@ -67,7 +67,7 @@ type wish struct {
 type export struct {
 	vm, disk             string
 	image                int
-	ready, ending, stuck bool // never ready
+	ready, ending, stuck bool // stuck: never becomes ready
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -89,7 +89,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// pick returns one of the keys of a map.
+// pick returns a random key of a map.
 func pick[V any](w *world, of map[string]V) string {
 	if len(of) == 0 {
 		return ""
@@ -98,7 +98,7 @@ func pick[V any](w *world, of map[string]V) string {
 	return all[w.IntN(len(all))]
 }
 
-// user changes what is wanted.
+// user changes the desired state.
 func (w *world) user() {
 	m := w.vms[pick(w, w.vms)]
 	switch w.IntN(6) {
@@ -146,7 +146,7 @@ func (e *export) is() Export {
 	return Export{Exists: true, Ready: e.ready, Ending: e.ending}
 }
 
-// mounted reports whether a VM has a pod with a disk, or may get one.
+// mounted reports whether the VM's pod mounts a disk, or a new pod would mount it.
 func (m *machine) mounted(name string) bool {
 	return m.replicas && slices.Contains(m.template, name) || m.pod != nil && slices.Contains(m.pod.mounts, name)
 }
@@ -183,7 +183,7 @@ func (w *world) vm(name string) {
 	}
 }
 
-// set does what the controller of stateful sets and the kubelet do.
+// set plays the stateful set controller and the kubelet.
 func (w *world) set(name string) {
 	m := w.vms[name]
 	switch {
@@ -194,7 +194,7 @@ func (w *world) set(name string) {
 	}
 }
 
-// runner follows the configuration, and reports.
+// runner plays the runner: it follows the configuration and reports.
 func (w *world) runner(name string) {
 	m := w.vms[name]
 	p := m.pod
@@ -292,7 +292,7 @@ func (w *world) attachment(name string) {
 	}
 }
 
-// kubelet makes exports ready, ends them, and starts one again.
+// kubelet plays the kubelet of exports: it makes them ready, ends them, and restarts them.
 func (w *world) kubelet() {
 	name := pick(w, w.exports)
 	switch e := w.exports[name]; {
@@ -304,7 +304,7 @@ func (w *world) kubelet() {
 	}
 }
 
-// step does something, not always what a user wants.
+// step performs one random action of a user, a controller or a runner.
 func (w *world) step() {
 	switch w.IntN(7) {
 	case 0:
@@ -327,7 +327,7 @@ func (w *world) step() {
 	w.check()
 }
 
-// check looks for two that write to a disk, and for a guest that reads another image than before.
+// check fails if two writers use a disk, or if a guest's image changes while it reads it.
 func (w *world) check() {
 	for _, m := range w.vms {
 		for a, is := range w.exports {
@@ -355,8 +355,8 @@ func (w *world) check() {
 	}
 }
 
-// A disk never has two writers, whatever users want, and in whatever order things are done. And
-// what is wanted in the end comes about.
+// A disk never has two writers, whatever users request and in whatever order the controllers act, and the last request
+// is fulfilled in the end.
 func TestADiskNeverHasTwoWriters(t *testing.T) {
 	t.Parallel()
 	attached := 0

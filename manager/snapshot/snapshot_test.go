@@ -37,7 +37,7 @@ func TestClassForADriver(t *testing.T) {
 	}
 }
 
-// of is a situation of a snapshot whose disk has a volume.
+// of returns the situation of a snapshot of a disk with a volume.
 func of(change func(*snapshot.Situation)) snapshot.Situation {
 	d := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	d.Status.Phase, d.Status.Target = v1.DiskReady, v1.DiskTarget{PersistentVolumeClaimName: "vd-data", UID: "c"}
@@ -165,7 +165,7 @@ func TestNextStepAndPhase(t *testing.T) {
 	}
 }
 
-// A disk that a VM has taken and left again between two readings may have been written to.
+// A disk that a VM attached and released between two reads may have been written to.
 func TestUndisturbed(t *testing.T) {
 	t.Parallel()
 	free := of(func(*snapshot.Situation) {}).Disk
@@ -180,7 +180,7 @@ func TestUndisturbed(t *testing.T) {
 	require.False(t, snapshot.Undisturbed(free, left))
 }
 
-// A snapshot of a VM that has failed stays so, with what has been said of it, until it is deleted.
+// A failed snapshot of a VM keeps its phase and message until it is deleted.
 func TestAFailedSnapshotOfAVM(t *testing.T) {
 	t.Parallel()
 	s := &v1.VirtualMachineSnapshot{}

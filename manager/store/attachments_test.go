@@ -28,7 +28,7 @@ func someAttachment(name, vm, disk string, version int) *v1.VirtualMachineBlockD
 	}
 }
 
-// someExport is the pod of an export, whose owner may be another object than a disk of that name.
+// someExport returns the pod of an export; its owner can differ from the disk with that name.
 func someExport(name, vm, owner string, version int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "vms", UID: "p-1", ResourceVersion: fmt.Sprint(version),
@@ -50,7 +50,7 @@ func someExport(name, vm, owner string, version int) *corev1.Pod {
 	return pod
 }
 
-// What is decided by is kept of attachments and exports, and both are found by their VM and their disk.
+// The store keeps what decisions need of attachments and exports, and finds both by VM and by disk.
 func TestAttachmentsAreFound(t *testing.T) {
 	t.Parallel()
 	var changed changes
@@ -63,7 +63,7 @@ func TestAttachmentsAreFound(t *testing.T) {
 		},
 		[]*corev1.Pod{
 			someExport("vd-data", "web", "data", 6),
-			someExport("vd-log", "web", "other", 7), // of that name, but not of that disk
+			someExport("vd-log", "web", "other", 7), // with the disk's name, but for another disk
 		}))
 	require.NoError(t, s.Listed())
 	require.Equal(t, []string{"db of ", "web of ", "web of ", "web of "}, changed.since())
@@ -102,7 +102,7 @@ func TestAttachmentsAreFound(t *testing.T) {
 	require.Nil(t, pod, "another's pod is no export")
 }
 
-// What a write returned is known at once; what the watch brings late changes nothing.
+// The result of a write is visible immediately, and older events of the watch change nothing.
 func TestAttachmentsLearn(t *testing.T) {
 	t.Parallel()
 	var changed changes

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Only a node that is cordoned takes no more pods.
+// Only a cordoned node accepts no more pods.
 func TestDrains(t *testing.T) {
 	t.Parallel()
 	tainted := func(keys ...string) *corev1.Node {

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What a write returns may come when the watch has brought it long ago, or the end of the object: then nothing would
-// bring the newer state again.
+// A write's result can arrive after the watch has already delivered a newer state or the object's end; it must not
+// replace them.
 func TestAWriteReturnsLate(t *testing.T) {
 	t.Parallel()
-	var meanwhile func() // while an object is stored
+	var meanwhile func() // runs while an object is stored
 	c := newCollection(encoding[*corev1.Pod]{
 		trim: func(*corev1.Pod) {
 			if do := meanwhile; do != nil {

@@ -18,8 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// found returns what the API server has of a VM that runs, as it is decoded: the VM,
-// its pod, and the metadata of all else.
+// found returns the decoded objects of a running VM: the VM, its pod, and the metadata of all other objects.
 func found(t testing.TB, number int) (*v1.VirtualMachine, *corev1.Pod, []*objects.Metadata) {
 	t.Helper()
 	name := fmt.Sprintf("vm-%05d", number)
@@ -65,7 +64,7 @@ func found(t testing.TB, number int) (*v1.VirtualMachine, *corev1.Pod, []*object
 	return &vm, &pod, others
 }
 
-// metaOf decodes the metadata of an object of a VM.
+// metaOf returns the decoded metadata of an object of a VM.
 func metaOf(t testing.TB, name, vm, uid string, number int, annotation string) metav1.ObjectMeta {
 	t.Helper()
 	var m metav1.ObjectMeta
@@ -79,21 +78,20 @@ func metaOf(t testing.TB, name, vm, uid string, number int, annotation string) m
 	return m
 }
 
-// live returns how much memory is in use, in bytes.
+// live returns the memory in use, in bytes.
 func live() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and weak pointers held, too
+	runtime.GC() // also frees memory behind finalizers and weak pointers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// Many VMs fit into little memory: what the store holds of one is bounded, and what it holds more of one
-// with a class and an address.
-func TestStoreIsSmall(t *testing.T) { // alone: it measures the heap
+// The store's memory per VM is bounded, and so is the additional memory for a VM with a class and an address.
+func TestStoreIsSmall(t *testing.T) { // not parallel: it measures the heap
 	tier.Deep(t)
 	const vms = 2000
-	found(t, 0) // what decoders keep
+	found(t, 0) // fills the decoders' caches
 	plain := sizes(t, vms, false)
 	t.Log(plain)
 	require.Less(t, sum(plain), uint64(4000), plain)
@@ -110,7 +108,7 @@ func sum(sizes map[string]uint64) (all uint64) {
 	return all
 }
 
-// sizes returns how many bytes are held of each VM, by what.
+// sizes returns the bytes per VM, by the holder.
 func sizes(t *testing.T, vms int, classed bool) map[string]uint64 {
 	t.Helper()
 	m, book := New("vms", func() string { return "" }), NewAddresses("vms", func(string, string) {}, func(string) {})
@@ -160,7 +158,7 @@ func sizes(t *testing.T, vms int, classed bool) map[string]uint64 {
 	return size
 }
 
-// withClass makes a VM one of a class, with an address, and writes down what it has taken.
+// withClass gives a VM a class and an address, and records the values from the class.
 func withClass(t testing.TB, vm *v1.VirtualMachine, others []*objects.Metadata) []*objects.Metadata {
 	t.Helper()
 	vm.Spec.VirtualMachineClassName, vm.Spec.CPU = "office", &v1.CPU{CoreFraction: "20%"}
@@ -192,7 +190,7 @@ func withClass(t testing.TB, vm *v1.VirtualMachine, others []*objects.Metadata) 
 
 func addressName(vm string) string { return vm + "-x7f2k" }
 
-// addressOf returns the address object of a VM, as it is decoded; leaseOf its lease.
+// addressOf returns the decoded address object of a VM.
 func addressOf(t testing.TB, number int) *v1.VirtualMachineIPAddress {
 	t.Helper()
 	vm := fmt.Sprintf("vm-%05d", number)
@@ -217,8 +215,8 @@ func leaseOf(t testing.TB, number int) *v1.VirtualMachineIPAddressLease {
 	return l
 }
 
-// runningVM is one whose guest has booted, and told of itself; it is given its name, its
-// uid, and twice the uid of its pod.
+// runningVM is a VM with a booted guest that has reported; its arguments are the VM's name, its UID, and twice its
+// pod's UID.
 const runningVM = `{
   "apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine",
   "metadata": {"name": %q, "namespace": "vms", "uid": %q, "resourceVersion": "4711", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z",

@@ -24,7 +24,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// changes are those that a collection reports.
+// changes records the changes that a collection reports.
 type changes struct {
 	mu  sync.Mutex
 	all []string
@@ -36,7 +36,7 @@ func (c *changes) record(name string, r record) {
 	c.all = append(c.all, name+" of "+r.group)
 }
 
-// since returns the changes since it was called last.
+// since returns the changes since its last call.
 func (c *changes) since() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func drain(q Queue) []string {
 	return names
 }
 
-// Each change is reported for the VM that it concerns, and only changes are.
+// Each change is reported for its VM, and only changes are reported.
 func TestCollectionReportsChanges(t *testing.T) {
 	t.Parallel()
 	var seen changes
@@ -121,7 +121,7 @@ func TestCollectionReportsChanges(t *testing.T) {
 	require.Error(t, pods.Add(&corev1.Secret{}))
 }
 
-// What comes out of a store is what went in, as far as it is kept.
+// The store returns the objects unchanged, except for the parts that it doesn't keep.
 func TestStoreKeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
 	m := New("vms", func() string { return "" })
@@ -157,7 +157,7 @@ func TestStoreKeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// What has changed while the watch was lost is known from the next list.
+// The next list reveals all changes during a lost watch.
 func TestCollectionAfterLostWatch(t *testing.T) {
 	t.Parallel()
 	var seen changes
@@ -209,7 +209,7 @@ func TestCollectionAfterLostWatch(t *testing.T) {
 	require.Equal(t, []string{"a-0", "b-0", "d-0"}, names)
 }
 
-// The VMs that exist are enqueued, and none while the manager stands by.
+// Existing VMs are enqueued, but only while the manager leads.
 func TestEnqueuedVMs(t *testing.T) {
 	t.Parallel()
 	m := New("vms", func() string { return "types" })
@@ -217,7 +217,7 @@ func TestEnqueuedVMs(t *testing.T) {
 	vm, pod, others := found(t, 1)
 	require.NoError(t, m.vms.Add(vm.DeepCopy()))
 	require.Zero(t, q.Len())
-	m.enqueuer.addLast(vm.Name) // settings that change before this manager leads
+	m.enqueuer.addLast(vm.Name) // settings changed before this manager leads
 	require.NoError(t, m.Start(t.Context(), q))
 	require.Equal(t, []string{vm.Name}, drain(q), "that there is")
 	require.NoError(t, m.pods.Add(pod))
@@ -248,7 +248,7 @@ func TestEnqueuedVMs(t *testing.T) {
 	require.Equal(t, []string{vm.Name}, drain(q), "what was remembered of it is forgotten")
 }
 
-// What is compressed can be decompressed, whatever it is.
+// Any compressed data can be decompressed again.
 func FuzzCompress(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte(typical))
@@ -271,7 +271,7 @@ func FuzzCompress(f *testing.F) {
 	})
 }
 
-// Of a Secret for imports the store keeps the servers to which it may be sent, and no other annotation.
+// The store keeps only the allowed servers of an import's Secret and drops its other annotations.
 func TestTheServersOfASecretAreKept(t *testing.T) {
 	t.Parallel()
 	m := objects.NewMetadata(objects.KindSecret)

@@ -13,8 +13,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// some is a VM of a phase whose definition has changed since a manager has seen it, or
-// not. One without a phase is new.
+// some returns a VM with a phase; changed reports whether its definition changed since a manager last saw it. Without a
+// phase, the VM is new.
 func some(name string, version int, phase v1.Phase, changed bool) *v1.VirtualMachine {
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "vms", ResourceVersion: fmt.Sprint(version), Generation: 3,
@@ -31,9 +31,8 @@ func some(name string, version int, phase v1.Phase, changed bool) *v1.VirtualMac
 	return vm
 }
 
-// While many VMs are created, those that are running come first when something about them
-// changes, then those whose definition a user has changed, then all others that a manager
-// has seen, and the new ones in the order of their creation.
+// While many VMs are created, changed running VMs come first. Then follow VMs with a new definition, all other known
+// VMs, and finally the new VMs in the order of their creation.
 func TestUrgentVMsComeFirst(t *testing.T) {
 	t.Parallel()
 	m, q := New("vms", func() string { return "" }), newQueue(t)
@@ -56,9 +55,9 @@ func TestUrgentVMsComeFirst(t *testing.T) {
 		put(some(name, 10+i, "", false))
 		created = append(created, name)
 	}
-	put(some("started", 900, v1.PhaseStarting, false)) // one of those that were created
-	put(some("db", 901, v1.PhaseStopped, true))        // it is to start
-	put(some("web", 902, v1.PhaseRunning, false))      // its labels
+	put(some("started", 900, v1.PhaseStarting, false)) // one of the created VMs
+	put(some("db", 901, v1.PhaseStopped, true))        // it must start
+	put(some("web", 902, v1.PhaseRunning, false))      // its labels have changed
 	require.NoError(t, m.Put(somePod("idle-0", "idle", 903, "n1")))
 
 	order := drain(q)
@@ -67,7 +66,7 @@ func TestUrgentVMsComeFirst(t *testing.T) {
 	require.Equal(t, []string{"old", "off"}, order[804:], "of which nothing has changed")
 }
 
-// A VM that runs by now doesn't wait where it was when it was new.
+// A new VM that has started running moves ahead in the queue.
 func TestUrgencyRises(t *testing.T) {
 	t.Parallel()
 	m, q := New("vms", func() string { return "" }), newQueue(t)
@@ -79,7 +78,7 @@ func TestUrgencyRises(t *testing.T) {
 	require.Equal(t, []string{"2", "0", "1"}, drain(q))
 }
 
-// A queue without priorities is refused: new VMs would delay the others again.
+// A queue without priorities is refused, because new VMs would delay the others.
 func TestQueueWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

@@ -20,7 +20,7 @@ import (
 	"vmop/test/wait"
 )
 
-// cluster is Tokens with a table.
+// cluster implements Tokens with a fixed table.
 type cluster struct {
 	mu    sync.Mutex
 	valid map[string]access.Identity
@@ -52,7 +52,7 @@ func (c *cluster) set(valid map[string]access.Identity, err error) {
 	c.valid, c.err = valid, err
 }
 
-// jwt returns a token with claims, and no signature that anyone checks here.
+// jwt returns an unsigned token with the given claims; these tests never verify signatures.
 func jwt(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
@@ -124,7 +124,7 @@ func TestBearerTokensExpire(t *testing.T) {
 	require.Contains(t, body, "has expired")
 }
 
-// What can't be valid isn't shown to the cluster, and no one but service accounts gets in.
+// Obviously invalid tokens never reach the cluster, and only service accounts can log in.
 func TestBearerTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
 	a, c := withTokens(t)
@@ -163,7 +163,7 @@ func TestBearerTokensThatAreRefused(t *testing.T) {
 	require.Equal(t, int64(2), c.asked.Load())
 }
 
-// Wrong tokens are reviewed at a rate, few at a time, and remembered up to a bound.
+// Reviews of wrong tokens are limited in rate and concurrency, and the cache of results is bounded.
 func TestReviewsAreBounded(t *testing.T) {
 	t.Parallel()
 	a, c := withTokens(t)
@@ -198,7 +198,7 @@ func TestReviewsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(a.reviews.answers), mostReviews)
 }
 
-// A user's roles are groups for RBAC, with prefixes, and never Kubernetes' own.
+// A user's roles become prefixed groups for RBAC and never one of Kubernetes' own groups.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	ann := ticket{User: "ann", Method: byProvider, Roles: []string{"ops", "masters"}}
@@ -219,7 +219,7 @@ func TestSubjects(t *testing.T) {
 	require.NotContains(t, c.subjectOf(ann).Cluster.Groups, "system:masters")
 }
 
-// A user's own program brings the ID token of a provider, and is that user.
+// A program that presents its user's ID token from a provider acts as this user.
 func TestTokensOfProviders(t *testing.T) {
 	t.Parallel()
 	a, p := withProvider(t, func(c *Config) { c.UserPrefix = "oidc:" })
@@ -249,7 +249,7 @@ func TestTokensOfProviders(t *testing.T) {
 	}
 }
 
-// A stream by a token ends with its provider.
+// Removing a provider ends the streams that its tokens opened.
 func TestTokenOfAProviderThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	a, p := withProvider(t)
@@ -275,7 +275,7 @@ func TestTokensOfProvidersThatAreRefused(t *testing.T) {
 		"the name of a local user":           set("preferred_username", "bob"),
 		"it is of no provider":               set("iss", "https://stranger.example"),
 		"before the nbf (not before) time":   set("nbf", start.Add(time.Hour).Unix()),
-		"failed to verify signature: failed": nil, // with another key
+		"failed to verify signature: failed": nil, // signed with another key
 	} {
 		a, p := withProvider(t, func(c *Config) { c.Users = users(t) })
 		p.Tamper(tamper)
@@ -292,7 +292,7 @@ func TestTokensOfProvidersThatAreRefused(t *testing.T) {
 	}
 }
 
-// While the provider's keys can't be had, a token is not refused for good.
+// While the provider's keys are unavailable, a token is refused only temporarily.
 func TestProviderOfATokenIsAway(t *testing.T) {
 	t.Parallel()
 	a, p := withProvider(t)

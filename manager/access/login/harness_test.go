@@ -20,7 +20,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// clock is a time that tests set.
+// clock is a time that tests can set.
 type clock struct{ offset atomic.Int64 }
 
 var start = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
@@ -28,7 +28,7 @@ var start = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 func (c *clock) now() time.Time          { return start.Add(time.Duration(c.offset.Load())) }
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// sleep lets the time pass.
+// sleep advances the clock and returns immediately.
 func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	c.advance(d)
 	return ctx.Err()
@@ -57,7 +57,7 @@ func (o *output) lines(containing string) (found []string) {
 	return found
 }
 
-// app is a web server that users log in to.
+// app is a web server with log-in.
 type app struct {
 	*Service
 	t      *testing.T
@@ -75,7 +75,7 @@ func hash(t *testing.T, password string) string {
 
 const password = "correct horse"
 
-// users are ann and bob, with the same password.
+// users returns ann and bob, who share a password.
 func users(t *testing.T) []User {
 	t.Helper()
 	return []User{
@@ -101,7 +101,7 @@ func newApp(t *testing.T, c Config, change ...func(*Options)) *app {
 	return a
 }
 
-// serve serves a minimum of pages.
+// serve serves a minimal set of pages.
 func (a *app) serve(tls bool) {
 	mux := http.NewServeMux()
 	refuse := func(w http.ResponseWriter, _ *http.Request, code int, err error) {
@@ -213,7 +213,7 @@ func (b *browser) in() bool {
 	return code == http.StatusOK
 }
 
-// session returns the only one that the service remembers.
+// session returns the service's only session.
 func (a *app) session() *Session {
 	a.t.Helper()
 	a.mu.Lock()
@@ -234,7 +234,7 @@ func ended(s *Session) bool {
 	}
 }
 
-// cookieOf returns a cookie of the browser.
+// cookieOf returns the browser's cookie with this name.
 func (b *browser) cookieOf(name string) *http.Cookie {
 	u, err := url.Parse(b.a.server.URL)
 	require.NoError(b.a.t, err)

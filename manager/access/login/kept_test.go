@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linked is an app for one user, who comes by links, with the sessions of a file.
+// linked returns an app for one user who logs in by links, with its sessions kept in a file.
 func linked(t *testing.T, file string) *app {
 	t.Helper()
 	return newApp(t, Config{IdleTimeout: 12 * time.Hour, Lifetime: 7 * 24 * time.Hour}, func(o *Options) {
@@ -22,7 +22,7 @@ func linked(t *testing.T, file string) *app {
 	})
 }
 
-// follows logs a browser in by a link.
+// follows logs in the browser with a link.
 func (b *browser) follows(token string) int {
 	b.a.t.Helper()
 	code, _ := b.get("/link?token=" + token)
@@ -40,8 +40,8 @@ func TestALinkWorksForTenMinutes(t *testing.T) {
 	require.Len(t, a.log.lines("get a new link: vmmanager local link"), 1)
 }
 
-// A session outlives a restart of the program, and a session that has ended doesn't. A copy of the file is not
-// enough to make a session.
+// Open sessions survive a restart of the program, ended sessions don't, and a copy of the file isn't enough to forge a
+// session.
 func TestSessionsOutliveTheProgram(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sessions.json")
@@ -90,7 +90,7 @@ func TestSessionsOutliveTheProgram(t *testing.T) {
 	require.Nil(t, resumed(cookies[0]), "not used for 12 hours")
 }
 
-// A file that is cut off is no reason to let anyone in, or to begin without a word.
+// A truncated session file stops the start with an error.
 func TestAFileOfSessionsThatIsBroken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sessions.json")
@@ -99,7 +99,7 @@ func TestAFileOfSessionsThatIsBroken(t *testing.T) {
 	require.ErrorContains(t, err, "remove "+file)
 }
 
-// The server knows the page key of a session by its hash only; a session of another computer's host needs none.
+// The server stores only the hash of a session's page key; only sessions on a loopback host need a key.
 func TestTheSecondSecret(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -128,7 +128,7 @@ func TestTheSecondSecret(t *testing.T) {
 	require.True(t, session.HasPageKey(httptest.NewRequest(http.MethodGet, "/", nil)))
 }
 
-// A token for programs is accepted for its time, in its place only.
+// A token for programs is accepted only until it expires, and only as a bearer token.
 func TestTokensOfTheLocalPages(t *testing.T) {
 	t.Parallel()
 	a := linked(t, "")
@@ -152,7 +152,8 @@ func TestTokensOfTheLocalPages(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, get(token))
 }
 
-// A pod, or a guest in it, that sends Host: localhost isn't on the browser's computer: its connection isn't from there.
+// A request from a pod or a guest with "Host: localhost" isn't treated as local, because its connection comes from
+// elsewhere.
 func TestHostAloneIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})

@@ -25,7 +25,7 @@ import (
 
 const namespace = "vmop-login"
 
-// An API server reviews tokens and rights, and keeps what managers share.
+// A real API server reviews tokens and rights, and stores the Secret that managers share.
 func TestKubernetes(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("secret", func(t *testing.T) { t.Parallel(); shareSecret(t, client) })
 }
 
-// A token is valid for its own audience only.
+// A token is valid only for its own audience.
 func reviewTokens(t *testing.T, client kubernetes.Interface) {
 	accounts := client.CoreV1().ServiceAccounts(namespace)
 	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}},
@@ -66,7 +66,7 @@ func reviewTokens(t *testing.T, client kubernetes.Interface) {
 	require.Empty(t, who.User)
 }
 
-// Roles that name subresources of VMs decide, for a VM or for all.
+// RBAC roles for subresources of VMs decide access to one VM or to all VMs.
 func reviewRights(t *testing.T, client kubernetes.Interface) {
 	bind := func(name, user string, rule rbac.PolicyRule) {
 		rule.APIGroups = []string{v1.GroupName}
@@ -112,8 +112,7 @@ func reviewRights(t *testing.T, client kubernetes.Interface) {
 	require.Contains(t, decide(ann, access.Start, web).Reason.String(), `RoleBinding "one/`)
 }
 
-// Managers agree on a key, hear of each other's log-outs, and log everyone out when the Secret
-// is deleted.
+// Managers agree on a key, learn of each other's log-outs, and log out every user when the Secret is deleted.
 func shareSecret(t *testing.T, client kubernetes.Interface) {
 	secrets := client.CoreV1().Secrets(namespace)
 	now := time.Now().Truncate(time.Second)

@@ -19,7 +19,7 @@ import (
 	"vmop/manager/access/login/logintest"
 )
 
-// withProvider returns an app that knows a provider, whose user is ann.
+// withProvider returns an app with an OpenID Connect provider that has the user ann.
 func withProvider(t *testing.T, change ...func(*Config)) (*app, *logintest.Provider) {
 	t.Helper()
 	p, err := logintest.New(map[string]any{
@@ -59,7 +59,7 @@ func TestOIDCLogsIn(t *testing.T) {
 	require.Len(t, a.log.lines(`msg="user logged in" user=ann method=oidc provider=idp`), 1)
 }
 
-// Without metadata the endpoints and keys are configured.
+// Without discovery metadata, the configured endpoints and keys are used.
 func TestOIDCWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	a, p := withProvider(t)
@@ -73,7 +73,7 @@ func TestOIDCWithoutMetadata(t *testing.T) {
 	require.NotContains(t, strings.Join(p.Requests(), "\n"), WellKnown)
 }
 
-// Whatever is wrong with a token, no one is logged in.
+// A token with any error logs in nobody.
 func TestOIDCRefusesWrongTokens(t *testing.T) {
 	t.Parallel()
 	set := func(name string, value any) func(map[string]any) {
@@ -146,7 +146,7 @@ func TestOIDCRefusesWrongTokens(t *testing.T) {
 	})
 }
 
-// answerOf begins a log-in, and returns the provider's answer in place of following it.
+// answerOf begins a log-in and returns the provider's redirect instead of following it.
 func answerOf(t *testing.T, b *browser, next string) *url.URL {
 	t.Helper()
 	var answer *url.URL
@@ -163,7 +163,7 @@ func answerOf(t *testing.T, b *browser, next string) *url.URL {
 	return answer
 }
 
-// An answer of the provider is for the browser and the attempt that it was made for, once.
+// The provider's answer works only in the browser and for the attempt that requested it, and only once.
 func TestOIDCRefusesForeignAnswers(t *testing.T) {
 	t.Parallel()
 	a, _ := withProvider(t)
@@ -208,7 +208,7 @@ func TestOIDCRefusesForeignAnswers(t *testing.T) {
 	refused(b, answer.String(), "within 10 minutes")
 }
 
-// A code is redeemed with the verifier of the browser that began: PKCE.
+// PKCE: a code can be redeemed only with the verifier of the browser that began the log-in.
 func TestOIDCCodeOfAnotherBrowser(t *testing.T) {
 	t.Parallel()
 	a, _ := withProvider(t)
@@ -246,7 +246,7 @@ func TestOIDCErrorsOfTheProvider(t *testing.T) {
 	require.Contains(t, body, "invalid_client")
 }
 
-// A provider that is away is asked again after a while; the manager need not start anew.
+// A provider that was unreachable is contacted again later, without a restart of the manager.
 func TestOIDCProviderThatIsAway(t *testing.T) {
 	t.Parallel()
 	a, p := withProvider(t)
@@ -268,7 +268,7 @@ func TestOIDCProviderThatIsAway(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 }
 
-// After a log-in no one is sent to another host.
+// A log-in never redirects to another host.
 func TestNoOpenRedirect(t *testing.T) {
 	t.Parallel()
 	a, _ := withProvider(t)
@@ -312,8 +312,8 @@ func TestRolesOfClaims(t *testing.T) {
 	require.Equal(t, []string{"staff"}, got.Roles)
 }
 
-// Metadata of a provider, which may be on this computer if the configuration names it there, leads to no internal
-// address: by a redirect, or by the endpoints that they name.
+// Redirects and endpoints in a provider's metadata can't lead to internal addresses, even though the configuration may
+// place the provider on this computer.
 func TestProvidersLeadToNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

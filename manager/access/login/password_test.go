@@ -21,12 +21,11 @@ import (
 	"vmop/test/wait"
 )
 
-// Whoever tries 10,000 passwords is delayed, logged and counted, and keeps neither the user out
-// nor others.
+// An attacker who tries 10,000 passwords is delayed, logged and counted, while the user and others can still log in.
 func TestTenThousandWrongLogIns(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t), TrustedProxies: []string{"127.0.0.1"}}, func(o *Options) {
-		o.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // other attempts come meanwhile
+		o.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // other attempts arrive in the meantime
 	})
 	const interval = 100 * time.Millisecond
 	for i := range 10_000 {
@@ -55,7 +54,7 @@ func TestTenThousandWrongLogIns(t *testing.T) {
 	require.Empty(t, a.log.lines(password))
 }
 
-// Attempts from everywhere keep no user out of the browser that she has used before.
+// Attempts from many addresses don't lock a user out of a browser with an earlier log-in.
 func TestAKnownBrowserHasItsOwnRate(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t), TrustedProxies: []string{"127.0.0.0/8", "::1"}})
@@ -65,7 +64,7 @@ func TestAKnownBrowserHasItsOwnRate(t *testing.T) {
 	mallory := a.browser()
 	busy := 0
 	for i := range 200 {
-		a.clock.advance(-a.clock.now().Sub(start)) // all at the same time
+		a.clock.advance(-a.clock.now().Sub(start)) // all attempts at the same time
 		code, body := mallory.post("/login", map[string][]string{"user": {"ann"}, "password": {"x"}},
 			"X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
 		require.Equal(t, http.StatusUnauthorized, code)
@@ -77,13 +76,13 @@ func TestAKnownBrowserHasItsOwnRate(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, a.browser().logIn("ann", password, "X-Forwarded-For", "203.0.113.9"))
 	require.Equal(t, http.StatusOK, ann.logIn("ann", password, "X-Forwarded-For", "203.0.113.9"))
 
-	bob := a.browser() // his attempts on her name don't profit from his own browser
+	bob := a.browser() // bob's attempts with ann's name don't benefit from his known browser
 	require.Equal(t, http.StatusOK, bob.logIn("bob", password))
 	require.Equal(t, http.StatusUnauthorized, bob.logIn("ann", password))
 	require.Equal(t, http.StatusOK, ann.logIn("ann", password))
 }
 
-// Those who succeed aren't delayed, however many share an address.
+// Successful log-ins aren't delayed, even if many come from the same address.
 func TestSuccessIsNotDelayed(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -93,7 +92,7 @@ func TestSuccessIsNotDelayed(t *testing.T) {
 	require.Zero(t, a.Figures().Delayed)
 }
 
-// 10,000 names, and more: memory is bounded.
+// The limiter's memory stays bounded, even with many thousands of user names.
 func TestTheLimiterForgets(t *testing.T) {
 	t.Parallel()
 	c := &clock{}
@@ -108,7 +107,7 @@ func TestTheLimiterForgets(t *testing.T) {
 	require.Equal(t, mostBuckets, l.order.Len())
 }
 
-// A rate: a burst, then one per interval; what is refused takes nothing.
+// A rate allows a burst and then one attempt per interval; refused attempts don't count.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	c := &clock{}
@@ -131,7 +130,7 @@ func TestRates(t *testing.T) {
 	wait, _ = l.reserveAttempt(of)
 	require.Zero(t, wait)
 
-	for range 3 + mostDelayed { // of different users, all of whom wait
+	for range 3 + mostDelayed { // for different users, who all wait
 		l.reserveAttempt(newClaim(rate{1, time.Second}, "user", fmt.Sprint(len(l.buckets)%mostDelayed)))
 	}
 	require.LessOrEqual(t, l.delayed, mostDelayed)
@@ -142,7 +141,7 @@ func TestAddresses(t *testing.T) {
 	a := newApp(t, Config{TrustedProxies: []string{"10.0.0.0/8", "2001:db8::1", "nonsense"}})
 	for _, tt := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:5", "", "192.0.2.1"},
-		{"192.0.2.1:5", "203.0.113.1", "192.0.2.1"}, // no proxy: anyone can write that
+		{"192.0.2.1:5", "203.0.113.1", "192.0.2.1"}, // not a proxy: any client can send this header
 		{"10.1.1.1:5", "203.0.113.1", "203.0.113.1"},
 		{"10.1.1.1:5", "198.51.100.1, 203.0.113.1", "203.0.113.1"},
 		{"10.1.1.1:5", "198.51.100.1, 10.9.9.9", "198.51.100.1"},
@@ -164,7 +163,7 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, "192.0.2.1", networkOf("192.0.2.1"))
 }
 
-// What a request says of its scheme counts only by a trusted proxy.
+// The scheme that a request claims counts only if a trusted proxy sent it.
 func TestScheme(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{TrustedProxies: []string{"10.0.0.0/8"}})
@@ -191,7 +190,7 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// Comparing takes the same work whether the user exists, whatever the costs of hashes.
+// Comparing a password costs the same work whether or not the user exists, even if the costs of the hashes differ.
 func TestEveryComparisonTakesTheSameWork(t *testing.T) {
 	t.Parallel()
 	made := func(cost int) string {
@@ -210,14 +209,14 @@ func TestEveryComparisonTakesTheSameWork(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, u.Name != "" && given == password, matches)
 			if cost, err := bcrypt.Cost([]byte(u.Hash)); err == nil {
-				work += 1 << cost // of the comparison itself
+				work += 1 << cost // for the comparison itself
 			}
 			require.Equal(t, 1<<7, work, "%s %s", u.Name, given)
 		}
 	}
 }
 
-// Few comparisons run at a time; one that would wait for too long gives up.
+// Few comparisons run at a time, and a comparison that would wait too long gives up.
 func TestComparisonsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPasswords()
@@ -244,7 +243,7 @@ func TestComparisonsAreBounded(t *testing.T) {
 	require.Equal(t, int64(atOnce), most.Load())
 }
 
-// What can't be the name of a user or a password costs as much as a wrong one, and no more.
+// An impossible user name or password costs as much work as a wrong one.
 func TestOddNamesAndPasswords(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -282,7 +281,7 @@ func TestHashPassword(t *testing.T) {
 	}
 }
 
-// Users of a file come and go with it; one with a fault changes nothing.
+// Changes of the users file take effect, and a file with an error changes nothing.
 func TestUsersFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "users")

@@ -45,7 +45,7 @@ func TestLogInAndOut(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, "twice is no fault")
 }
 
-// Another log-in in the same browser ends the session before, and has another id.
+// Another log-in in the same browser ends the earlier session and creates a new ID.
 func TestALogInReplacesTheSession(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -81,7 +81,7 @@ func TestTheCookieIsSafe(t *testing.T) {
 	}
 }
 
-// A session ends when it isn't used, and at the latest after its lifetime.
+// A session ends when it is idle for too long, and at the latest after its lifetime.
 func TestSessionsExpire(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t), IdleTimeout: 30 * time.Minute, Lifetime: 2 * time.Hour})
@@ -106,7 +106,7 @@ func TestSessionsExpire(t *testing.T) {
 	session = a.session()
 	for range 7 {
 		a.clock.advance(17 * time.Minute)
-		session.Touch() // such as typing on a screen
+		session.Touch() // for example when the user types on a screen
 		a.sweepSessions()
 	}
 	require.False(t, ended(session))
@@ -119,7 +119,7 @@ func TestSessionsExpire(t *testing.T) {
 	require.Empty(t, a.sessions.byKey)
 }
 
-// What the configuration no longer has ends the sessions that depend on it.
+// Removing an entry from the configuration ends the sessions that depend on it.
 func TestSessionsEndWithTheConfiguration(t *testing.T) {
 	t.Parallel()
 	all := users(t)
@@ -147,7 +147,7 @@ func TestSessionsEndWithTheConfiguration(t *testing.T) {
 	require.False(t, b.in())
 }
 
-// shared is what managers share, in memory.
+// shared is an in-memory version of the data that managers share.
 type shared struct {
 	mu      sync.Mutex
 	key     []byte
@@ -180,8 +180,7 @@ func (s *shared) followers() int {
 	return len(s.follow)
 }
 
-// A request is answered by any of several managers, and a log-out at one ends the session at
-// all of them.
+// Any of several managers can answer a request, and logging out at one manager ends the session at all of them.
 func TestSeveralManagers(t *testing.T) {
 	t.Parallel()
 	common := &shared{key: NewKey(), revoked: map[string]time.Time{}}
@@ -199,7 +198,7 @@ func TestSeveralManagers(t *testing.T) {
 	require.True(t, there.in())
 	session := two.session()
 
-	// What one knows of its use, the other learns by the cookie.
+	// The cookie carries the time of last use from one manager to the other.
 	for range 3 {
 		for _, clock := range []*clock{one.clock, two.clock} {
 			clock.advance(20 * time.Minute)
@@ -220,7 +219,7 @@ func TestSeveralManagers(t *testing.T) {
 	require.False(t, b.in())
 }
 
-// More sessions than are remembered: those in use longest ago lose their streams, nothing else.
+// When the service holds too many sessions, the least recently used lose their streams and nothing else.
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -252,7 +251,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	require.Empty(t, a.sessions.ended)
 }
 
-// A cookie can be neither changed nor taken for another.
+// A cookie can't be modified or used in place of another one.
 func TestForgedCookies(t *testing.T) {
 	t.Parallel()
 	a, _ := withProvider(t)
@@ -309,7 +308,7 @@ func TestLink(t *testing.T) {
 	require.Empty(t, a.log.lines(token))
 	require.Len(t, a.log.lines("log-in refused"), 5)
 
-	// A site that has its name lead here gets no answer.
+	// A request with a foreign host name (DNS rebinding) is refused.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.server.URL+"/link?token="+a.NewLink(), nil)
 	require.NoError(t, err)
 	_, port, _ := strings.Cut(a.opts.Host, ":")
@@ -331,10 +330,10 @@ func TestLink(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, code, "only on this computer")
 }
 
-// Everything at once, for the race detector.
+// Concurrent log-ins, requests and configuration changes are safe under the race detector.
 func TestSessionsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := Config{Users: users(t), IdleTimeout: 10 * time.Minute} // more than passes
+	c := Config{Users: users(t), IdleTimeout: 10 * time.Minute} // longer than the test runs
 	a := newApp(t, c)
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -25,21 +25,21 @@ import (
 	"vmop/test/tier"
 )
 
-// A place is a namespace: its VMs, their pods, and a manager, which is killed again and again.
+// place is a namespace with its VMs, their pods, and a manager that is killed repeatedly.
 type place struct {
 	*world
 	name    string
 	vms     map[string]*v1.VirtualMachine
 	pods    map[string]*corev1.Pod
-	runs    map[string]string // the address that the guest in a pod has, by VM
-	config  map[string]string // the address in the runner's configuration, by VM
+	runs    map[string]string // addresses of the guests in the pods, by VM
+	config  map[string]string // addresses in the runners' configurations, by VM
 	wire    *wire
 	manager *Controller
-	events  []func() // of the watch, which are late
+	events  []func() // pending events of the watch
 	names   map[string]bool
 }
 
-// A world is a cluster with two namespaces.
+// world is a cluster with two namespaces.
 type world struct {
 	*server
 	t        testing.TB
@@ -72,7 +72,7 @@ func newWorld(t testing.TB, seed uint64, cuts float64, all ...addresses.Range) *
 	return w
 }
 
-// start starts a manager, which lists what there is.
+// start starts a manager, which lists all existing objects.
 func (p *place) start(cuts float64) {
 	p.wire = &wire{server: p.server, random: p.random, cuts: cuts}
 	p.manager = New(Options{
@@ -108,7 +108,7 @@ func (p *place) see(o client.Object, gone bool) {
 	}
 }
 
-// VM, Pod and Enqueue are for the manager.
+// VM, Pod and Enqueue implement the interfaces that the manager needs.
 func (p *place) VM(name string) (*v1.VirtualMachine, error) { return p.vms[name].DeepCopy(), nil }
 
 func (p *place) Pod(vm string) (*corev1.Pod, error) { return p.pods[vm].DeepCopy(), nil }
@@ -117,7 +117,7 @@ func (p *place) Enqueue(...string) {}
 
 func (p *place) WaitForSync(context.Context) error { return nil }
 
-// deliver brings the first n events of the watch.
+// deliver delivers the first n events of the watch.
 func (p *place) deliver(n int) {
 	for range min(n, len(p.events)) {
 		next := p.events[0]
@@ -126,7 +126,7 @@ func (p *place) deliver(n int) {
 	}
 }
 
-// reconcileVM does what the VM controller does about an address.
+// reconcileVM does the address part of the VM controller's work.
 func (p *place) reconcileVM(name string) {
 	vm := p.vms[name]
 	if vm == nil || p.wire.cut {
@@ -147,7 +147,7 @@ func (p *place) reconcileVM(name string) {
 	}
 }
 
-// boot is the runner: it reads the configuration when the pod starts, and reports later.
+// boot plays the runner: it reads the configuration when the pod starts, and reports later.
 func (p *place) boot(name string) {
 	if p.pods[name] != nil && p.runs[name] == "" {
 		p.runs[name] = p.config[name]
@@ -170,7 +170,7 @@ func (p *place) reconcileAddress(name string) {
 	}
 }
 
-// collect is the garbage collector: what belongs to a VM that is gone goes.
+// collect plays the garbage collector: it deletes the dependents of deleted VMs.
 func (p *place) collect() {
 	for key, o := range p.objects {
 		for _, owner := range o.GetOwnerReferences() {
@@ -202,7 +202,7 @@ func (p *place) vmNames() map[string]bool {
 	return all
 }
 
-// act does something at random: a user, a kubelet, a manager, the watch, or a clock.
+// act performs one random action of a user, a kubelet, a manager, the watch, or the clock.
 func (p *place) act(cuts float64) {
 	any := func() string { return p.pick(p.vmNames()) }
 	switch p.random.IntN(16) {
@@ -214,7 +214,7 @@ func (p *place) act(cuts float64) {
 		delete(p.vms, any())
 	case 3:
 		name := any()
-		delete(p.pods, name) // restarted, if the VM is there
+		delete(p.pods, name) // restarted, if the VM exists
 		delete(p.runs, name)
 	case 4:
 		a := &v1.VirtualMachineIPAddress{}
@@ -223,7 +223,7 @@ func (p *place) act(cuts float64) {
 			a.Spec.Type, a.Spec.StaticIP = v1.IPAddressStatic, fmt.Sprintf("10.66.10.%d", 1+p.random.IntN(15))
 		}
 		_ = p.server.create(a)
-	case 5: // whatever the policy for deletions says
+	case 5: // even against the admission policy for deletions
 		_ = p.delete(p.name+"/"+p.pick(p.names), "")
 	case 6:
 		p.collect()
@@ -247,7 +247,7 @@ func (p *place) act(cuts float64) {
 	}
 }
 
-// create makes a VM, or changes which address it names.
+// create creates a VM, or changes the address that it names.
 func (p *place) create(name, address string) {
 	vm := p.vms[name]
 	if vm == nil {
@@ -265,7 +265,7 @@ func (p *place) create(name, address string) {
 	}
 }
 
-// check wants each address that a guest has to be its alone, and leased for its namespace.
+// check requires each guest's address to be unique and leased for the guest's namespace.
 func (w *world) check() {
 	has := map[string]string{}
 	for _, p := range w.places {
@@ -285,8 +285,8 @@ func (w *world) check() {
 	}
 }
 
-// settle lets everybody do what is to be done, without kills, restarts all VMs, and waits until
-// all leases are gone that are for no object.
+// settle lets all controllers finish without kills, restarts all VMs, and waits until leases without an object are
+// gone.
 func (w *world) settle() {
 	for _, p := range w.places {
 		p.start(0)
@@ -315,8 +315,8 @@ func (w *world) settle() {
 	}
 }
 
-// Whatever users, kubelets, clocks and the watch do, and at whichever write managers are killed:
-// no address is given twice, and in the end each VM has one, and nothing is left of the others.
+// No address is given twice, whatever users, kubelets, clocks and the watch do, and whichever write kills a manager. In
+// the end each VM has one address, and no other leases remain.
 func TestNoAddressIsGivenTwice(t *testing.T) {
 	t.Parallel()
 	const cuts = 0.2
@@ -331,8 +331,8 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 	}
 }
 
-// complete wants each VM that names no address, or one that there is and that no other has, to
-// have one, and each lease to be an object's.
+// complete requires an address for each VM that names none, or that names an existing and free address. It also
+// requires each lease to belong to an object.
 func (w *world) complete(seed uint64) {
 	for _, p := range w.places {
 		for name, vm := range p.vms {
@@ -360,7 +360,7 @@ func (w *world) complete(seed uint64) {
 		a, _ := w.objects[ref.Namespace+"/"+ref.Name].(*v1.VirtualMachineIPAddress)
 		if vm := w.of(ref.Namespace).vms[lease.Status.VirtualMachine]; a == nil && vm != nil &&
 			vm.Spec.VirtualMachineIPAddressName == ref.Name {
-			continue // until the object is there again, which was deleted against the policy
+			continue // until the object, which was deleted against the policy, exists again
 		}
 		require.NotNil(w.t, a, "seed %d: %s is left of %v", seed, key, ref)
 		require.Equal(w.t, addresses.AddressOf(lease.Name).String(), a.Status.Address, "seed %d: %s", seed, key)

@@ -14,7 +14,7 @@ import (
 	"vmop/manager/addresses"
 )
 
-// Leases that wait for different times are looked at again at the earliest of these.
+// The earliest of several waiting times decides when to look again.
 func TestTheEarliestTimeToLookAgainWins(t *testing.T) {
 	t.Parallel()
 	for _, released := range [][]time.Duration{{9 * time.Minute, 2 * time.Minute}, {2 * time.Minute, 9 * time.Minute}} {

@@ -17,8 +17,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// server is what the API server has of addresses and leases, with its semantics: a name is
-// given once, and a change or deletion with a version is refused if there is another one.
+// server plays the API server for addresses and leases. Like the real one, it accepts a name once and refuses a change
+// or deletion with an outdated version.
 type server struct {
 	mu      sync.Mutex
 	version int64
@@ -43,7 +43,7 @@ func conflict(name string) error {
 		errors.New("it has another version"))
 }
 
-// changed tells all managers; s.mu is held.
+// changed notifies all managers. The caller holds s.mu.
 func (s *server) changed(o client.Object, gone bool) {
 	for _, see := range s.seen {
 		see(o.DeepCopyObject().(client.Object), gone)
@@ -98,7 +98,7 @@ func (s *server) patch(o client.Object, text []byte) error {
 	return nil
 }
 
-// merge merges a change into an object (RFC 7386).
+// merge applies a JSON merge patch (RFC 7386) to an object.
 func merge(into, change map[string]any) {
 	for key, value := range change {
 		below, is := value.(map[string]any)
@@ -142,17 +142,16 @@ func (s *server) get(key string) client.Object {
 	return nil
 }
 
-// errKilled ends what a manager does that is killed.
+// errKilled ends all further work of a killed manager.
 var errKilled = errors.New("killed")
 
-// wire is the connection of one process of a manager. It may be cut at a write, before it or
-// after it has been done, and is cut for ever then.
+// wire is the connection of one manager process. It can be cut before or after a write, and then stays cut.
 type wire struct {
 	client.Writer
 
 	*server
 	random *rand.Rand
-	cuts   float64 // how likely it is at each write
+	cuts   float64 // the probability of a cut at each write
 	cut    bool
 }
 
@@ -187,7 +186,7 @@ func (w *wire) Delete(_ context.Context, o client.Object, opts ...client.DeleteO
 	return w.write(func() error { return w.server.delete(keyOf(o), *all.Preconditions.ResourceVersion) })
 }
 
-// Get is that of who reads from the API server.
+// Get reads from the API server.
 func (w *wire) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
 	case *corev1.Namespace:

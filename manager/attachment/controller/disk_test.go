@@ -21,7 +21,7 @@ type vmbda = v1.VirtualMachineBlockDeviceAttachment
 
 var now = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// export returns the pod of an export of the disk data, which is ready.
+// export returns the ready pod of an export of the disk "data".
 func export(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "vd-data", UID: "export",
@@ -42,7 +42,7 @@ func diskRef(name string) v1.AttachedDeviceRef {
 	return v1.AttachedDeviceRef{Kind: v1.AttachedDisk, Name: name}
 }
 
-// What the status of a pod means for what it exports, and what is said of it.
+// The status of a pod determines the state of its export and the message.
 func TestTheStateOfAnExport(t *testing.T) {
 	t.Parallel()
 	waits := func(reason, message string) []corev1.ContainerStatus {
@@ -130,7 +130,7 @@ func TestTheStateOfAnExport(t *testing.T) {
 	require.False(t, gone.Ready, "of a disk that is gone")
 }
 
-// What the runner has said of a drive, and of which machine.
+// The state of a drive follows from the runner's report and from the machine that the report is about.
 func TestTheStateOfADrive(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -203,7 +203,7 @@ func someAttachment(name, disk string, created time.Time) *vmbda {
 	return a
 }
 
-// Of two attachments of a disk the older is carried out, of one moment that with the lesser name.
+// The oldest of several attachments of a disk is carried out; for equal times, the name decides.
 func TestTheOldestAttachmentIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	anImage := someAttachment("an-image", "data", now.Add(-time.Second))
@@ -218,7 +218,7 @@ func TestTheOldestAttachmentIsCarriedOut(t *testing.T) {
 	require.Equal(t, []string{"b", "c", "a"}, names)
 }
 
-// The conditions of an attachment: which of the disk, the VM and the drive it waits for, and since when.
+// The conditions of an attachment show whether it waits for the disk, the VM or the drive, and since when.
 func TestTheStatusOfAnAttachment(t *testing.T) {
 	t.Parallel()
 	a := someAttachment("a", "data", now)
@@ -255,7 +255,7 @@ func TestTheStatusOfAnAttachment(t *testing.T) {
 	require.Equal(t, attachment.ReasonVMMissing, vm.Reason)
 }
 
-// namespace is what the controller knows of VMs and disks, the latter not yet.
+// namespace is a controller's view with VMs, but whose disks aren't listed yet.
 type namespace struct{ pod *corev1.Pod }
 
 var errNotListed = errors.New("the list of VirtualDisks has not been read yet")
@@ -276,8 +276,8 @@ func (n namespace) Lock(context.Context, string, *v1.VirtualDisk) (*v1.VirtualDi
 	return nil, errNotListed
 }
 
-// As long as the disks aren't known, as after the start of a manager whose list of them is late, what guests have
-// stays: nothing is written, the drive stays in the configuration, and the VM keeps the disk.
+// While the list of disks is missing, for example after a manager's start, guests keep their drives and disks, and
+// nothing is written.
 func TestNothingIsDetachedWhileTheDisksAreUnknown(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
@@ -294,7 +294,7 @@ func TestNothingIsDetachedWhileTheDisksAreUnknown(t *testing.T) {
 	subject := Subject{Name: "web", VM: vm, ConfigMap: config}
 	drives := objects.DrivesOf(config)
 
-	got, did := c.Attach(t.Context(), subject) // nor are the attachments
+	got, did := c.Attach(t.Context(), subject) // attachments aren't listed either
 	require.Equal(t, drives, got.Drives)
 	require.Equal(t, []string{"data"}, got.Kept)
 	require.Equal(t, now.Add(unlistedRetry), did.Again)

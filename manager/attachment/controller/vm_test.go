@@ -21,7 +21,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// withoutDisks knows that there are no disks.
+// withoutDisks is a namespace without disks.
 type withoutDisks struct{ namespace }
 
 func (withoutDisks) Disk(string) (*v1.VirtualDisk, error) { return nil, nil }
@@ -30,7 +30,7 @@ func (withoutDisks) Mounted(context.Context, string, string) (mounted, settled b
 	return false, true, nil
 }
 
-// live is what the API server has of a VM's pod and ConfigMap; nil if there is none.
+// live is the API server's pod and ConfigMap of a VM; nil means that the object doesn't exist.
 type live struct {
 	client.Reader
 
@@ -64,7 +64,7 @@ func with(address string) *objects.Metadata {
 	return config
 }
 
-// A disk is taken or given only while the pod and the drives are those upon which was decided.
+// A disk is attached or detached only if the pod and the drives are still the same as at the decision.
 func TestNothingIsDoneUponAnOutdatedPodOrConfiguration(t *testing.T) {
 	t.Parallel()
 	pod := func(uid types.UID, vm string) *corev1.Pod {
@@ -74,7 +74,7 @@ func TestNothingIsDoneUponAnOutdatedPodOrConfiguration(t *testing.T) {
 	}
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
 	for name, c := range map[string]struct {
-		pod  *corev1.Pod // that is known
+		pod  *corev1.Pod // the pod in the cache
 		live live
 		want error
 	}{
@@ -97,7 +97,7 @@ func TestNothingIsDoneUponAnOutdatedPodOrConfiguration(t *testing.T) {
 	}
 }
 
-// The drive of a disk that nothing attaches leaves the configuration of a VM that does not run.
+// A drive without an attachment is removed from the configuration of a stopped VM.
 func TestADriveThatNothingAttachesIsRemoved(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}
@@ -113,7 +113,7 @@ func TestADriveThatNothingAttachesIsRemoved(t *testing.T) {
 	require.Greater(t, got.Drives.Revision, int64(7))
 }
 
-// patches are those that a client was asked for; it refuses them with an error.
+// patches records the patches that a client is asked for, and refuses each with an error.
 type patches struct {
 	Client
 
@@ -131,8 +131,8 @@ func (p *patches) Patch(_ context.Context, o client.Object, patch client.Patch, 
 	return errors.Join(json.Unmarshal(text, &what), p.err)
 }
 
-// A deleted attachment keeps its finalizer until the guest has let go of the disk. Then it loses that one only, unless
-// it has changed since it was read.
+// A deleted attachment keeps its finalizer until the guest has released the disk. Only this finalizer is then removed,
+// and only if the attachment is unchanged since it was read.
 func TestADeletedAttachmentIsReleasedWhenItIsDone(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewNotFound(schema.GroupResource{}, "a")

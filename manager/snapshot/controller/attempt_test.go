@@ -28,22 +28,21 @@ import (
 	"vmop/runner/status"
 )
 
-// A stage is a cluster with a disk, a VM with a claim of its own and the disk, storage that makes snapshots, and a
-// guest.
+// stage is a cluster with a disk, a VM with its own claim and this disk, storage with snapshots, and a guest.
 type stage struct {
-	client.Client // nil: what is not here is not called
+	client.Client // nil: the test must not call other methods
 
 	vm      *v1.VirtualMachine
-	pod     *corev1.Pod // nil: none
+	pod     *corev1.Pod // nil: no pod exists
 	disk    *v1.VirtualDisk
 	set     *appsv1.StatefulSet
 	class   *storagev1.StorageClass
 	claims  map[string]*corev1.PersistentVolumeClaim
 	classes []string // VolumeSnapshotClasses of the driver
 	made    []*unstructured.Unstructured
-	fails   map[string]error // by a part of "verb kind name"
-	creates func()           // called when a VolumeSnapshot is made
-	shows   time.Duration    // until a VolumeSnapshot has its moment
+	fails   map[string]error // by a substring of "verb kind name"
+	creates func()           // called when a VolumeSnapshot is created
+	shows   time.Duration    // until a VolumeSnapshot has its creation time
 
 	answer status.FreezeAnswer
 	err    error
@@ -81,12 +80,12 @@ func newStage() *stage {
 	return s
 }
 
-// attached has the VM have the disk.
+// attached attaches the disk to the VM.
 func attached(s *stage) {
 	s.disk.Status.AttachedToVirtualMachines = []v1.AttachedVirtualMachine{{Name: "web"}}
 }
 
-// off is a VM that doesn't run.
+// off stops the VM.
 func off(s *stage) { s.pod = nil }
 
 func (s *stage) fail(what string) error {
@@ -203,20 +202,20 @@ func (s *stage) options() Options {
 	}
 }
 
-// errNoRoute is that nothing can be reached.
+// errNoRoute is the error of an unreachable server.
 var errNoRoute = errors.New("no route")
 
-// fails makes what is named so fail.
+// fails lets the matching calls fail.
 func fails(what string) func(*stage) { return func(s *stage) { s.fails[what] = errNoRoute } }
 
-// with are changes of a stage.
+// with is a list of changes to a stage.
 type with []func(*stage)
 
-// busy is that another one freezes the guest.
+// busy is the error of a guest that another client has frozen.
 var busy = &control.AnswerError{Code: http.StatusConflict, Message: "frozen already"}
 
-// A disk is captured while nothing writes to it, or what keeps it from that is said. A guest is frozen only for a
-// VolumeSnapshot that can be made, and thawed whatever becomes of it.
+// A disk is captured while nothing writes to it; otherwise the obstacle is reported. A guest is frozen only if the
+// VolumeSnapshot can be created, and is always thawed afterwards.
 func TestAttemptsOfDisks(t *testing.T) {
 	t.Parallel()
 	const frozen, unfrozen = "freeze thaw", "freeze"
@@ -341,7 +340,7 @@ func TestAttemptsOfDisks(t *testing.T) {
 	}
 }
 
-// All volumes of a VM are captured at one moment, in which its guest is frozen or it doesn't run.
+// All volumes of a VM are captured at one point in time, while its guest is frozen or the VM is stopped.
 func TestAttemptsOfMachines(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -349,7 +348,7 @@ func TestAttemptsOfMachines(t *testing.T) {
 		reason   string
 		message  string // "": consistent
 		acts     string
-		optional bool // that it is consistent
+		optional bool // consistency is optional
 	}{
 		"of a guest":             {attached, "", "", "freeze thaw", false},
 		"of a VM that is off":    {off, "", "", "", false},
@@ -469,7 +468,7 @@ func ofMachine() *v1.VirtualMachineSnapshot {
 	return of
 }
 
-// What a snapshot of a VM waits for is said.
+// A pending snapshot of a VM reports the obstacle.
 func TestPlansOfMachines(t *testing.T) {
 	t.Parallel()
 	for reason, rows := range map[string]map[string]func(*stage){
@@ -512,7 +511,7 @@ func TestPlansOfMachines(t *testing.T) {
 	}
 }
 
-// An attempt that failed is made again after a while, sooner where another one was faster; one that was made counts.
+// A failed attempt is repeated after a pause, and sooner if another attempt was faster; a successful attempt counts.
 func TestWhenAnAttemptIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for reason, after := range map[string]time.Duration{
@@ -548,7 +547,8 @@ func TestWhenAnAttemptIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A VolumeSnapshot is gone when there is none of its uid; only that one is deleted; a lack of rights has its remedy.
+// A VolumeSnapshot counts as gone when its UID no longer exists, only this UID is deleted, and missing rights are
+// reported with their remedy.
 func TestVolumeSnapshots(t *testing.T) {
 	t.Parallel()
 	s := newStage()
@@ -580,7 +580,8 @@ func TestVolumeSnapshots(t *testing.T) {
 	require.NotContains(t, outcomeOfError(errors.New("no")).Message, remedy)
 }
 
-// A snapshot has the disks that the VM names and those that its guest has, and no images, which are shared.
+// A snapshot includes the disks in the VM's definition and the guest's attached disks, but not images, which are
+// shared.
 func TestDisksOf(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
