@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
 
-// TestWhatUsersRead compares the messages for each testdata/*.yaml with the *.txt file next to it.
+// TestWhatUsersRead compares the user's view of each testdata/*.yaml with the *.txt file next to it.
 func TestWhatUsersRead(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -48,7 +48,7 @@ func TestWhatUsersRead(t *testing.T) {
 	}
 }
 
-// Loggers that only VM-Operator has cause a warning, not an error.
+// Loggers that exist only in VM-Operator aren't an error.
 func TestForeignLoggers(t *testing.T) {
 	t.Parallel()
 	_, warnings, err := Parse("f", []byte("\"/Manager/Controller/Reconciler\":\n  loggingProperties: |\n    .level=FINE\n    org.jgrapes.level=FINE\n"))
@@ -58,7 +58,7 @@ func TestForeignLoggers(t *testing.T) {
 		`(there are org.jdrupes.vmoperator.runner.qemu, org.jdrupes.vmoperator)`, warnings[0].String())
 }
 
-// whole is a file with all keys that have an effect, and the name of the cluster.
+// whole is a file with all effective keys, and the cluster's name.
 const whole = `
 "/Manager":
   clusterName: test
@@ -130,7 +130,7 @@ func wholeConfig() Config {
 			Routes:      []vmspec.Route{{To: "10.0.0.0/8", Via: "10.66.20.3"}}, Filter: new(false), Retired: true,
 		},
 	}
-	if faults := s.Ranges.Check(""); len(faults) > 0 { // it also parses them
+	if faults := s.Ranges.Check(""); len(faults) > 0 { // Check also parses the ranges
 		panic(faults)
 	}
 	gui := defaultGUI()
@@ -201,7 +201,7 @@ func TestConfigurationsOfTheOriginal(t *testing.T) {
 	}
 }
 
-// A configuration stays active until a valid one replaces it. Invalid and missing files don't.
+// A configuration stays active until a valid new one arrives; a faulty or missing file doesn't replace it.
 func TestSourceKeepsWhatWasGood(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")

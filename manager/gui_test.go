@@ -19,7 +19,7 @@ const (
 	hashOfTest  = "$2b$05$hZaI/jToXf/d3BctZdT38Or7H7h6Pn2W3WiB49p5AyhDHFkkYCvo2"
 )
 
-// The keys of VM-Operator's configuration for the web GUI have their original meaning.
+// The keys of VM-Operator's configuration for the web GUI keep their meaning.
 func TestTheGUIOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/gui/original.yaml")
@@ -60,7 +60,7 @@ func TestTheGUIOfTheOriginal(t *testing.T) {
 	}, texts)
 }
 
-// The keys that VM-Operator lacks work.
+// The keys that VM-Operator lacks have their documented effect.
 func TestOurKeysOfTheGUI(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/gui/ours.yaml")
@@ -94,7 +94,7 @@ func TestOurKeysOfTheGUI(t *testing.T) {
 	require.Equal(t, GUI{Port: 8080, PasswordValidity: 10 * time.Second, DeleteConnectionFile: true}, c.GUI)
 }
 
-// Valid but misleading settings cause a warning.
+// Valid but misleading settings cause warnings.
 func TestWarningsOfTheGUI(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestWarningsOfTheGUI(t *testing.T) {
 	}
 }
 
-// Providers with the same user prefix are refused, because each could name the other's users.
+// Two providers with the same user prefix are refused, because each could impersonate the other's users.
 func TestEachProviderNeedsAUserPrefix(t *testing.T) {
 	t.Parallel()
 	for prefixes, refused := range map[[2]string]bool{
@@ -130,7 +130,7 @@ func TestEachProviderNeedsAUserPrefix(t *testing.T) {
 	}
 }
 
-// Errors and warnings never quote a value that may be a password or a secret.
+// Errors and warnings never quote a possible password or secret.
 func TestFaultsOfTheGUIQuoteNoSecret(t *testing.T) {
 	t.Parallel()
 	const at = "/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: "

@@ -17,8 +17,8 @@ import (
 	"vmop/internal/javalogging"
 )
 
-// The levels come from logging.properties, where the more specific logger wins, or are the defaults, unless they are
-// fixed.
+// Levels come from logging.properties, with the most specific logger first, unless they are fixed; otherwise the
+// defaults apply.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	beside := filepath.Join(t.TempDir(), "config.yaml")
@@ -54,7 +54,7 @@ func TestLevels(t *testing.T) {
 	require.ErrorContains(t, err, "read logging configuration: ")
 }
 
-// Work that is canceled because the manager stops is not an error. Everything else is.
+// Work canceled because the manager stops isn't logged as an error; all other errors are.
 func TestNothingIsSaidOfWhatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

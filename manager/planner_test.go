@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// The pages use the same types and plans as the controller that checks VMs, with errors in terms of the resource.
+// The pages use the same types and plans as the controller's checks of VMs, with errors in terms of the resource.
 func TestPlanner(t *testing.T) {
 	t.Parallel()
 	p := planner{newTypeChecker(), func(context.Context, *v1.VirtualMachine) (map[string]string, error) {

@@ -18,7 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// failing fails from the n-th write on, like a manager that is killed at that time.
+// failing fails from the n-th write on, like a manager killed at this write.
 type failing struct {
 	client.Client
 
@@ -41,8 +41,8 @@ func (f *failing) Patch(ctx context.Context, o client.Object, p client.Patch, op
 	return f.Client.Patch(ctx, o, p, opts...)
 }
 
-// In a cluster without classes, the manager creates two, even if it is killed at any write. It never restores a class
-// that an administrator has deleted or changed.
+// A cluster without classes gets two preset classes, even if the manager is killed at any write. Classes that an
+// administrator deleted or changed aren't restored.
 func TestPresetClasses(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -18,8 +18,7 @@ import (
 	"vmop/manager/store"
 )
 
-// The manager logs once that the API server is unreachable, and once that it is back. Single failed requests are not
-// logged.
+// The loss of the API server and its return are logged once each, and single failed requests aren't logged.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -45,7 +44,7 @@ func TestReach(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
 }
 
-// An API server without the definitions is not treated as unreachable.
+// An API server without the resource definitions is distinguished from an unreachable one.
 func TestKindsOfTheServer(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -63,7 +62,7 @@ func (unreachable) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, 
 	return nil, errors.New("no route")
 }
 
-// added records what the manager is asked to run.
+// added collects the components that a manager runs.
 type added struct {
 	ctrl.Manager
 	count int
@@ -74,7 +73,7 @@ func (a *added) Add(controllerruntime.Runnable) error {
 	return nil
 }
 
-// Traces are sent if an endpoint is configured.
+// Traces are sent only if a destination is configured.
 func TestTracesAreWanted(t *testing.T) {
 	for endpoint, count := range map[string]int{"": 0, "http://127.0.0.1:1": 1} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	evaluate.Serve(context.Background(), nil) // in an evaluation process
+	evaluate.Serve(context.Background(), nil) // if this is an evaluation process
 	os.Exit(m.Run())
 }
 
@@ -66,7 +66,7 @@ func TestTypeChecker(t *testing.T) {
 	c := newTypeChecker()
 	for what, row := range map[string]struct {
 		vm   *v1.VirtualMachine
-		want string // "" for accepted
+		want string // "" means accepted
 	}{
 		"stock":                 {machine("a", "standard"), ""},
 		"stock for another CPU": {machine("a", "arm64"), ""},
@@ -97,7 +97,7 @@ func TestTypeChecker(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			for range 2 { // evaluated, and cached
+			for range 2 { // evaluated, then from the cache
 				_, err := c.CheckType(t.Context(), row.vm, modules)
 				if row.want == "" {
 					require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestTypeChecker(t *testing.T) {
 	}
 }
 
-// A result is cached for the same machine and modules only. An interrupted check is not cached.
+// The same machine and modules are evaluated only once; a canceled check yields no verdict about the type.
 func TestVerdictsAreRemembered(t *testing.T) {
 	t.Parallel()
 	c := newTypeChecker()
@@ -140,7 +140,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	require.Len(t, c.verdicts, 3)
 }
 
-// A type determines the guest's architecture by the program that it starts, independent of the type's name.
+// The guest's architecture follows from the program that a type starts, whatever the type's name.
 func TestArchitectureOfTheGuest(t *testing.T) {
 	t.Parallel()
 	modules := map[string]string{
@@ -151,7 +151,7 @@ func TestArchitectureOfTheGuest(t *testing.T) {
 	for source, want := range map[string]string{
 		"standard": "amd64", "windows": "amd64", "arm64": "arm64", "mine": "arm64", "riscv": "",
 	} {
-		for range 2 { // evaluated, and cached
+		for range 2 { // evaluated, then from the cache
 			architecture, err := c.CheckType(t.Context(), machine("a", source), modules)
 			require.NoError(t, err, source)
 			require.Equal(t, want, architecture, source)
@@ -159,7 +159,7 @@ func TestArchitectureOfTheGuest(t *testing.T) {
 	}
 }
 
-// Definitions that the API server accepts but no runner would are refused, with the paths of the definition.
+// Values that the API server accepts but runners reject are refused with the paths of the definition.
 func TestWhatNoRunnerTakes(t *testing.T) {
 	t.Parallel()
 	m := machine("a", "standard")

@@ -25,7 +25,7 @@ import (
 func TestTenThousandWrongLogIns(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t), TrustedProxies: []string{"127.0.0.1"}}, func(o *Options) {
-		o.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // other attempts arrive in the meantime
+		o.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // others arrive meanwhile
 	})
 	const interval = 100 * time.Millisecond
 	for i := range 10_000 {

@@ -31,16 +31,16 @@ var update = flag.Bool("update", false, "write testdata/rounds.txt anew")
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// A server is an API server that notes what is written, and gives all requests one answer.
+// server is an API server that records writes and gives every request the same answer.
 type server struct {
-	client.Client // nil: what is not here is not called
+	client.Client // nil: the test must not call other methods
 	answer        error
-	pod           *corev1.Pod // that it has; nil: none
+	pod           *corev1.Pod // the stored pod; nil: none
 	claim         *corev1.PersistentVolumeClaim
 	log           []string
 }
 
-// secretive are parts of what is written that differ each time.
+// secretive matches the random parts of written objects.
 var secretive = regexp.MustCompile(`creating:[0-9a-f]{64}`)
 
 func (s *server) note(o client.Object, format string, values ...any) error {
@@ -59,7 +59,7 @@ func (s *server) note(o client.Object, format string, values ...any) error {
 }
 
 func (s *server) Create(_ context.Context, o client.Object, opts ...client.CreateOption) error {
-	if e, is := o.(*eventsv1.Event); is { // which is always accepted
+	if e, is := o.(*eventsv1.Event); is { // always accepted
 		s.log = append(s.log, fmt.Sprintf("event %s %s by %s%s: %s", e.Type, e.Reason, e.Labels[publish.LabelInitiator],
 			e.Annotations[publish.AnnotationUser], e.Note))
 		return nil
@@ -133,7 +133,7 @@ func (s statusOf) Patch(
 	return s.s.note(o, "status %s %s as %s %t %s", p.Type(), o.GetName(), all.FieldManager, all.Force != nil, text)
 }
 
-// A trial is the round of a VM that runs, with a disk of its own.
+// trial is one round for a running VM with its own disk.
 type trial struct {
 	*Round
 	snapshot *decide.Snapshot
@@ -177,7 +177,7 @@ func newTrial(answer error, changes ...func(*trial)) *trial {
 	return t
 }
 
-// ours is the metadata of an object of the VM.
+// ours returns the metadata of an object of the VM.
 func (t *trial) ours(k objects.Kind, version, hash string) *objects.Metadata {
 	m := objects.NewMetadata(k)
 	m.Name, m.UID, m.ResourceVersion, m.Generation = "web", "o-1", version, 5
@@ -187,7 +187,7 @@ func (t *trial) ours(k objects.Kind, version, hash string) *objects.Metadata {
 	return m
 }
 
-// answers are those of an API server.
+// answers returns the possible answers of an API server.
 func answers() map[string]error {
 	things := schema.GroupResource{Resource: "things"}
 	return map[string]error{
@@ -199,7 +199,7 @@ func answers() map[string]error {
 	}
 }
 
-// told is what a step returns, as text.
+// told formats the results of a step.
 func told(values ...any) string {
 	var all []string
 	for _, v := range values {
@@ -219,15 +219,15 @@ func after(at time.Time) string {
 	return at.Sub(noon).String()
 }
 
-// Each step writes what testdata/rounds.txt has, and no more, and reports what has become of it, whatever the API
-// server answers.
+// Each step writes exactly the requests in testdata/rounds.txt and reports the recorded outcome for every answer of the
+// API server.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for _, step := range steps() {
 		fmt.Fprintf(&text, "\n# %s\n", step.name)
 		var asked string
-		names := map[string]string{} // of the answers, by what comes of them
+		names := map[string]string{} // of the answers, by their outcome
 		for _, answer := range slices.Sorted(maps.Keys(answers())) {
 			r := newTrial(answers()[answer], step.given...)
 			result := step.do(t.Context(), r)

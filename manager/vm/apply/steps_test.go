@@ -18,14 +18,14 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A step is one of a round, in a situation.
+// step is one step of a round in a given situation.
 type step struct {
 	name  string
 	given []func(*trial)
 	do    func(context.Context, *trial) string
 }
 
-// What a round may be given.
+// The following functions set up the situation of a step.
 
 func noPod(t *trial)   { t.snapshot.Pod, t.server.pod = nil, nil }
 func stopped(t *trial) { t.snapshot.VM.Spec.VM.State = v1.Stopped }
@@ -36,7 +36,7 @@ func going(t *trial) {
 	t.snapshot.Pod.DeletionTimestamp = &at
 }
 
-// ended is a pod whose container has failed.
+// ended lets the pod's container fail.
 func ended(t *trial) {
 	t.snapshot.Pod.Status.ContainerStatuses[0].Ready = false
 	t.snapshot.Pod.Status.ContainerStatuses[0].State.Running = nil
@@ -45,13 +45,13 @@ func ended(t *trial) {
 	}
 }
 
-// unplaced is a pod that no node has.
+// unplaced removes the pod from its node.
 func unplaced(t *trial) {
 	t.snapshot.Pod.Spec.NodeName, t.snapshot.Pod.Status = "", corev1.PodStatus{}
 	t.snapshot.Pod.Annotations[objects.AnnotationDefinition] = "{}"
 }
 
-// claimed has the claims of the VM exist, which are as wanted or not.
+// claimed creates the VM's claims, with or without the desired specification.
 func claimed(asWanted bool) func(*trial) {
 	return func(t *trial) {
 		for _, c := range t.claims() {
@@ -79,7 +79,7 @@ func (t *trial) claims() []objects.Claim {
 	return all
 }
 
-// has gives the VM an object of a kind, which was applied by a hash.
+// has gives the VM an object of a kind, with the hash of its applied version.
 func has(k objects.Kind, hash string) func(*trial) {
 	return func(t *trial) {
 		m := t.ours(k, "40", hash)
@@ -96,7 +96,7 @@ func has(k objects.Kind, hash string) func(*trial) {
 	}
 }
 
-// Steps, by what they are given.
+// The following functions run one step each.
 
 func ends(d decide.Decision) func(context.Context, *trial) string {
 	return func(ctx context.Context, t *trial) string { return told(t.GuestEnd(ctx, d)) }
@@ -400,7 +400,7 @@ func announces(ctx context.Context, t *trial) string {
 	return told(announced, err, len(t.known.tokens))
 }
 
-// grows has the VM ask for larger disks.
+// grows requests larger disks for the VM.
 func grows(t *trial) {
 	requests := t.snapshot.VM.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests.DeepCopy()
 	requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
@@ -414,7 +414,7 @@ func deletedClaims(t *trial) {
 	}
 }
 
-// foreign is a stateful set of VM-Operator.
+// foreign turns the stateful set into one of VM-Operator.
 func foreign(t *trial) {
 	set := t.snapshot.StatefulSet
 	set.OwnerReferences = nil
@@ -423,7 +423,7 @@ func foreign(t *trial) {
 	}
 }
 
-// started is a VM whose guest has begun to run.
+// started turns the VM into one with a guest that has just begun to run.
 func started(t *trial) {
 	t.snapshot.VM.Status.Phase = v1.PhaseStarting
 	t.snapshot.VM.Status.Conditions = []metav1.Condition{{
@@ -431,7 +431,7 @@ func started(t *trial) {
 	}}
 }
 
-// filed has files that were written when the pod existed.
+// filed adds files that were written while the pod already existed.
 func filed(t *trial) {
 	t.snapshot.ConfigMap = t.ours(objects.KindConfigMap, "41", "x")
 	t.snapshot.Types = t.ours(objects.KindConfigMap, "42", "x")
@@ -449,7 +449,7 @@ func filed(t *trial) {
 	}
 }
 
-// unseen is a configuration that the runner has not compared.
+// unseen adds a configuration that the runner hasn't compared yet.
 func unseen(t *trial) {
 	t.snapshot.ConfigMap = t.ours(objects.KindConfigMap, "41", "x")
 	t.snapshot.VM.Status.Runner.ComparedGeneration = 2

@@ -14,14 +14,14 @@ import (
 	"vmop/manager/vm/class"
 )
 
-// read reads a class or a VM; the text is its spec.
+// read parses the spec of a class or a VM.
 func read[T any](t *testing.T, spec string) (object T) {
 	t.Helper()
 	require.NoError(t, yaml.UnmarshalStrict(fmt.Appendf(nil, "{metadata: {name: web}, spec: %s}", spec), &object))
 	return object
 }
 
-// What a VM says takes precedence over its class, and both over what the resource documents.
+// A VM's own values take precedence over its class, and both over the resource's defaults.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	for name, row := range resolved() {
@@ -47,7 +47,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// resolving is a class, a VM, and both together.
+// resolving is a class, a VM, and the expected result.
 type resolving struct{ class, vm, want string }
 
 func resolved() map[string]resolving {
@@ -149,7 +149,7 @@ func someNode(t *testing.T, name string, labels map[string]string, cpu string, t
 	return n
 }
 
-// A class says where its VMs can run, or what has to be done so that they can.
+// A class lists the nodes where its VMs can run, or reports what to change so that they can run.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	nodes := someNodes(t)
@@ -180,7 +180,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, "8", most.Cpu().String())
 }
 
-// look is a class, and what its status says about some nodes.
+// look is a class and its expected status for some nodes.
 type look struct {
 	class, nodes string
 	reason, want string
@@ -265,7 +265,7 @@ func join(all []string, with string) (s string) {
 	return s
 }
 
-// What has been discovered stays, whatever nodes come later, and VMs run where it is.
+// Discovered features stay when other nodes are added, and VMs run only on matching nodes.
 func TestDiscoveredStays(t *testing.T) {
 	t.Parallel()
 	c := read[v1.VirtualMachineClass](t, `{cpu: {type: Discovery}}`)
@@ -284,7 +284,7 @@ func TestDiscoveredStays(t *testing.T) {
 	require.Equal(t, map[string]v1.LabelValue{class.FeatureLabel + "SSE42": "true"}, taken.NodeSelector.MatchLabels)
 }
 
-// Of several defaults the newest is one, and all of them say so.
+// Of several default classes the newest is used, and all of them report the conflict.
 func TestDefault(t *testing.T) {
 	t.Parallel()
 	var all []*v1.VirtualMachineClass
@@ -307,7 +307,7 @@ func TestDefault(t *testing.T) {
 	require.Len(t, class.Status(all[2], in, time.Now()).Conditions, 1)
 }
 
-// What protects a class is written at once, and what only informs after a pause.
+// Writes that protect a class happen immediately; merely informative writes wait for a pause.
 func TestWritesPause(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -333,7 +333,7 @@ func TestWritesPause(t *testing.T) {
 	require.False(t, differences(c.Status, use, class.Last{}).Protect, "the API server allows no new finalizer")
 }
 
-// Sizes puts each sizing policy into words.
+// Sizes describes each sizing policy in words.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	c := &v1.VirtualMachineClass{}
@@ -354,7 +354,7 @@ sizingPolicies:
 	}, class.Sizes(c))
 }
 
-// A form offers the core fractions that a VM of the class may have, and the one that it has without a choice.
+// A form offers the core fractions that the class allows, and the fraction that applies if the user selects none.
 func TestFractions(t *testing.T) {
 	t.Parallel()
 	all := []v1.CoreFraction{"100%", "5%", "50%"}

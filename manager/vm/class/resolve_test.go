@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The nodes of a class are asked for in addition to those of the VM, in each alternative; what matches no node still
+// The class's node requirements are added to every alternative of the VM's, and a term that matches no node still
 // matches none.
 func TestAlso(t *testing.T) {
 	t.Parallel()

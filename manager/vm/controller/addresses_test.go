@@ -19,8 +19,8 @@ import (
 	"vmop/test/tier"
 )
 
-// leasing is a world with a manager that has ranges. Leases are the whole cluster's, so each
-// test has ranges of its own.
+// leasing returns a world whose manager has address ranges. Leases belong to the whole cluster, so each test uses its
+// own ranges.
 func leasing(t *testing.T, all ...addresses.Range) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -55,8 +55,7 @@ func (w *world) holds(name, address string, vm string) {
 	})
 }
 
-// attached waits until a VM has an address object, and returns the address in the runner's
-// configuration.
+// attached waits until a VM has an address object, and returns the address in the runner's configuration.
 func (w *world) attached(vm, address string) string {
 	w.t.Helper()
 	eventually(w, vm, &v1.VirtualMachine{}, "has "+address, func(vm *v1.VirtualMachine) bool {
@@ -76,8 +75,7 @@ func (w *world) attached(vm, address string) string {
 const static = `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAddress, metadata: {name: %s},
   spec: {staticIP: %s, type: Static}}`
 
-// An address that a VM is to have at its next start is not given to the pod that is running,
-// and the one that this pod has stays the VM's until then.
+// A VM's next address isn't given to the running pod, and the VM keeps the pod's current address until the restart.
 func TestAnAddressChangesWithARestart(t *testing.T) {
 	t.Parallel()
 	w := leasing(t, addresses.Range{CIDR: "10.67.0.0/24"})
@@ -106,7 +104,7 @@ func TestAnAddressChangesWithARestart(t *testing.T) {
 	w.holds("one", "10.67.0.1", "")
 }
 
-// Without the right to know the leases the manager works, and says what it can't do.
+// Without the right to read leases, the manager works and reports what it can't do.
 func TestWithoutTheRightForLeases(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -19,9 +19,8 @@ import (
 	"vmop/manager/vm/decide"
 )
 
-// troubled is an API server that carries out no change when it is asked for the first
-// time, or carries it out and the answer is lost, and no read of an object. Events
-// arrive: they are written once, and nothing waits for them.
+// troubled is an API server that fails the first attempt of each write and of each read of an object. Some failed
+// writes are carried out, but their answer is lost. Events always arrive, because they are sent only once.
 type troubled struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
@@ -59,7 +58,7 @@ func (s *troubled) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(r, 504, "Timeout", "context deadline exceeded"), nil
 	case 3:
 		return nil, errCut
-	case 4: // a webhook that is away
+	case 4: // an unreachable webhook
 		return answer(r, 500, "InternalError", "failed calling webhook"), nil
 	}
 	if response, err := s.next.RoundTrip(r); err == nil {
@@ -76,8 +75,7 @@ func answer(r *http.Request, code int, reason, message string) *http.Response {
 	}
 }
 
-// Whatever the API server answers, and to whatever: what is to be done is done in the
-// end, once.
+// Whatever errors the API server returns, the manager completes each task in the end, and only once.
 func TestFault35TheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

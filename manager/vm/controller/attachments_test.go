@@ -25,7 +25,7 @@ import (
 
 type vmbda = v1.VirtualMachineBlockDeviceAttachment
 
-// attach makes an attachment of a disk to a VM.
+// attach creates an attachment of a disk to a VM.
 func (w *world) attach(name, vm, disk string) {
 	w.t.Helper()
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineBlockDeviceAttachment, "+
@@ -33,7 +33,7 @@ func (w *world) attach(name, vm, disk string) {
 		"spec: {virtualMachineName: %s, blockDeviceRef: {kind: VirtualDisk, name: %s}}}", name, vm, disk))
 }
 
-// attachmentIs waits until an attachment has a phase for a reason, and says so.
+// attachmentIs waits until an attachment has a phase, a reason, and a message that contains a text.
 func (w *world) attachmentIs(name string, phase v1.AttachmentPhase, reason, says string) *vmbda {
 	w.t.Helper()
 	return eventually(w, name, &vmbda{}, fmt.Sprint(phase, " ", reason, " ", says), func(a *vmbda) bool {
@@ -43,7 +43,7 @@ func (w *world) attachmentIs(name string, phase v1.AttachmentPhase, reason, says
 	})
 }
 
-// serve is the kubelet of an export, which is ready.
+// serve plays the kubelet of an export and makes it ready.
 func (w *world) serve(disk string) *corev1.Pod {
 	w.t.Helper()
 	name := objects.ExportName(disk)
@@ -62,7 +62,7 @@ func (w *world) ready(pod *corev1.Pod) {
 	require.NoError(w.t, client.IgnoreNotFound(err))
 }
 
-// configured returns the drives of attached disks in a VM's configuration, which it waits for.
+// configured waits until a VM's configuration has exactly the drives of these disks, and returns the drives.
 func (w *world) configured(vm string, disks ...string) objects.Drives {
 	w.t.Helper()
 	configMap := eventually(w, vm, &corev1.ConfigMap{}, fmt.Sprint("drives ", disks), func(c *corev1.ConfigMap) bool {
@@ -85,7 +85,7 @@ func drivesIn(c *corev1.ConfigMap) objects.Drives {
 	return objects.DrivesOf(&objects.Metadata{ObjectMeta: c.ObjectMeta})
 }
 
-// reports makes the runner of a VM report drives by a revision: disks and their states.
+// reports plays a VM's runner that reports drives for a revision; states alternates disks and their states.
 func (w *world) reports(vm string, pod *corev1.Pod, revision int64, states ...string) {
 	w.t.Helper()
 	w.drives = func(string) (all []v1.RunnerDrive, _ int64) {
@@ -97,7 +97,7 @@ func (w *world) reports(vm string, pod *corev1.Pod, revision int64, states ...st
 	w.say(vm, pod, stateBooted, nil)
 }
 
-// free waits until nothing is left of an export, and no VM has the disk.
+// free waits until an export is completely removed and no VM has the disk.
 func (w *world) free(disk string) {
 	w.t.Helper()
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.Service{}, &corev1.Secret{}} {
@@ -106,7 +106,7 @@ func (w *world) free(disk string) {
 	w.diskOf(disk, "")
 }
 
-// A disk is attached and detached: what is waited for, and what there is at each step.
+// Attaching and detaching a disk waits for the expected party and creates the expected objects at each step.
 func TestAnAttachment(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -151,7 +151,7 @@ func TestAnAttachment(t *testing.T) {
 		}})
 	})
 
-	// Its export is killed: another one gets the same address.
+	// The export is killed, and its replacement gets the same address.
 	w.remove(export)
 	w.attachmentIs("att", v1.AttachmentInProgress, attachment.ReasonExporting,
 		"waiting for the disk's export, which is being restarted")
@@ -160,7 +160,7 @@ func TestAnAttachment(t *testing.T) {
 	require.Equal(t, service.Spec.ClusterIP, again.Annotations[objects.AnnotationAddress])
 	w.attachmentIs("att", v1.AttachmentAttached, "", "")
 
-	// Neither for another VM, nor twice.
+	// The disk can't be attached to another VM, or twice.
 	w.attach("twice", "web", "data")
 	w.attachmentIs("twice", v1.AttachmentFailed, attachment.ReasonConflict,
 		"the attachment att is for the VirtualDisk data, too")
@@ -178,8 +178,8 @@ func TestAnAttachment(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "other")))
 }
 
-// hasCertificates checks that both sides of an export have what QEMU wants, and none the key
-// of the authority.
+// hasCertificates checks that both sides of an export have the certificates that QEMU needs, and that neither has the
+// authority's key.
 func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 	w.t.Helper()
 	own, is := get(w, objects.DiskTLSName(vm), &corev1.Secret{})
@@ -267,7 +267,7 @@ func (w *world) plays(vm string) (end func()) {
 	}
 }
 
-// A manager that is killed at any write is followed by one that attaches the disk, and detaches it.
+// After a manager is killed at any write, the next manager completes the attachment and detachment of the disk.
 func TestFault33TheManagerIsKilledWhileADiskIsAttached(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -282,8 +282,8 @@ func TestFault33TheManagerIsKilledWhileADiskIsAttached(t *testing.T) {
 	}
 }
 
-// attachedUntil attaches and detaches a disk by managers of which the first is killed at one of the
-// writes that it takes, and returns what came of it.
+// attachedUntil attaches and detaches a disk with several managers, kills the first one at the given write, and returns
+// the outcome.
 func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 	t.Helper()
 	w := newWorld(t)
@@ -323,7 +323,7 @@ func attachedUntil(t *testing.T, at int, after bool) (string, int) {
 	return fmt.Sprint(w.leftOfExports()), len(writes)
 }
 
-// leftOfExports returns the names of what is labelled as an export's.
+// leftOfExports returns the names of objects with an export's label.
 func (w *world) leftOfExports() (names []string) {
 	w.t.Helper()
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}, &corev1.SecretList{}} {

@@ -17,8 +17,7 @@ import (
 	"vmop/test/wait"
 )
 
-// recorded waits until the record of a claim says that it has the claim's uid, and why its
-// files are not trusted.
+// recorded waits until a claim's record contains the claim's UID and the reason not to trust its files.
 func (w *world) recorded(claim *corev1.PersistentVolumeClaim, untrusted string) *corev1.ConfigMap {
 	w.t.Helper()
 	name := objects.ClaimRecordName(claim.Name)
@@ -28,7 +27,7 @@ func (w *world) recorded(claim *corev1.PersistentVolumeClaim, untrusted string) 
 	})
 }
 
-// deleted deletes a VM that is running, with all that goes with it.
+// deleted deletes a running VM with all its dependents.
 func (w *world) deleted(vm string, pod *corev1.Pod) {
 	w.t.Helper()
 	object, _ := get(w, vm, &v1.VirtualMachine{})
@@ -36,8 +35,8 @@ func (w *world) deleted(vm string, pod *corev1.Pod) {
 	w.removeWhenTold(pod)
 }
 
-// A VM that is deleted and created again runs with its claims, though its pod gets more than
-// the level restricted, and no administrator has named them.
+// A VM that is deleted and created again runs with its old claims, even though its pod needs more rights than
+// "restricted" and no administrator has listed the claims.
 func TestAVMThatIsCreatedAgainHasItsClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -65,8 +64,7 @@ func TestAVMThatIsCreatedAgainHasItsClaims(t *testing.T) {
 	require.False(t, is, "a pod that gets no more needs no record")
 }
 
-// A claim that takes the place of the one that the manager had created isn't known by its
-// record, which goes with the first claim.
+// A claim that replaces the manager's claim isn't trusted, because the record is deleted with the first claim.
 func TestAPlantedClaimHasNoRecord(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -101,15 +99,15 @@ func TestAPlantedClaimHasNoRecord(t *testing.T) {
 	require.False(t, is, "nor is there another")
 }
 
-// withoutFinalizers lets a claim go that is being deleted.
+// withoutFinalizers lets the deletion of a claim complete.
 func (w *world) withoutFinalizers(claim *corev1.PersistentVolumeClaim) {
 	w.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
 	require.NoError(w.t, client.IgnoreNotFound(w.client.Patch(w.t.Context(), claim.DeepCopy(), patch)))
 }
 
-// What an image that isn't trusted may have left in a volume is recorded before it runs, and
-// outlives the VM, whoever has used the claim: its name can be that of another VM's disk.
+// A volume that an untrusted image could write to is recorded as untrusted before the image runs. The record survives
+// the VM and applies to every later user of the claim, even to another VM whose disk has the same claim name.
 func TestTheRecordOfAnUntrustedVolume(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -149,7 +147,7 @@ func TestTheRecordOfAnUntrustedVolume(t *testing.T) {
 		"because of the image evil.example/x")
 }
 
-// A disk is taken out of the definition of a VM whose claims are announced: its status can be written as before.
+// After a disk is removed from the definition while claims are announced, the VM's status can still be written.
 func TestAnAnnouncedDiskGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,8 +21,7 @@ func (w *world) told(name, message string) *v1.VirtualMachine {
 	})
 }
 
-// An event says what deleting the claims of a running VM means, before it is too late,
-// and what is created in their place.
+// Events warn in time about the deletion of a running VM's claims, and report the claims that replace them.
 func TestClaimDeleted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -58,7 +57,7 @@ func TestClaimDeleted(t *testing.T) {
 	}
 }
 
-// isWell waits until a VM's condition Reconciled holds.
+// isWell waits until a VM's condition Reconciled is True.
 func (w *world) isWell(name string) {
 	w.t.Helper()
 	eventually(w, name, &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
@@ -67,8 +66,8 @@ func (w *world) isWell(name string) {
 	})
 }
 
-// Wrong levels in a VM's own logging.properties are reported, with the line and what is
-// right; loggers that the original has are not.
+// An invalid level in a VM's logging.properties is reported with its line and the correct level; unknown loggers of
+// VM-Operator are accepted.
 func TestLevelsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

@@ -14,7 +14,7 @@ import (
 	"vmop/test/wait"
 )
 
-// class makes a class for this world: other tests have the same API server.
+// class creates a class with a name unique to this world, because other tests use the same API server.
 func (w *world) class(name string, edit func(*v1.VirtualMachineClassSpec)) string {
 	w.t.Helper()
 	c := &v1.VirtualMachineClass{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + w.Name}}
@@ -59,8 +59,8 @@ func sizing(vm *v1.VirtualMachine) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// Managers of two namespaces say who uses a class, and write nothing when all is said. Its
-// deletion waits for the VMs of both. One that is gone by force leaves a VM running.
+// Managers of two namespaces record the users of a class and then write nothing more. The class's deletion waits for
+// the VMs of both, and a VM keeps running if the class is deleted by force.
 func TestClassOfTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	one, two := begin(t), begin(t)
@@ -72,7 +72,7 @@ func TestClassOfTwoNamespaces(t *testing.T) {
 		w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VirtualMachineClassName = name })
 		w.boot("web")
 	}
-	c := one.classIs(name, "both use it", func(c *v1.VirtualMachineClass) bool { // a node may not be ready for a moment
+	c := one.classIs(name, "both use it", func(c *v1.VirtualMachineClass) bool { // a node can be unready for a moment
 		return len(c.Status.UsedBy) == 2 && len(c.Finalizers) == 2 && slices.Contains(c.Status.AvailableNodes, node)
 	})
 	for _, use := range c.Status.UsedBy {
@@ -82,7 +82,7 @@ func TestClassOfTwoNamespaces(t *testing.T) {
 		client.MatchingFields{"metadata.name": name})
 	require.NoError(t, err)
 	defer watching.Stop()
-	<-watching.ResultChan() // as it is
+	<-watching.ResultChan() // the initial state
 	one.vm("idle", stopped)
 	one.phase("idle", v1.PhaseStopped, decide.ReasonStopped)
 	one.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })

@@ -9,8 +9,7 @@ import (
 	"vmop/test/wait"
 )
 
-// kubectl describe shows what has happened to a VM and who has asked for it, in the form that its users
-// know from pods.
+// "kubectl describe" shows the events of a VM and who requested them, in the format that users know from pods.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

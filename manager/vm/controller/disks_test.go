@@ -19,8 +19,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// storage makes a storage class of the namespace's name, whose volumes are there: as many as sizes.
-// With late, they are bound by the scheduler, which the test plays.
+// storage creates a storage class with the namespace's name and one volume per size. With late, volumes are bound by
+// the scheduler, which the test plays.
 func (w *world) storage(late, grows bool, sizes ...string) string {
 	w.t.Helper()
 	mode := storagev1.VolumeBindingImmediate
@@ -39,7 +39,7 @@ func (w *world) storage(late, grows bool, sizes ...string) string {
 	return class.Name
 }
 
-// volume makes a volume of the storage class, for blocks.
+// volume creates a block volume of the storage class.
 func (w *world) volume(name, size string) {
 	w.t.Helper()
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -59,14 +59,14 @@ func (w *world) volume(name, size string) {
 	w.t.Cleanup(func() { _ = w.client.Delete(w.playing(), volume) })
 }
 
-// blankDisk makes a VirtualDisk.
+// blankDisk creates a VirtualDisk.
 func (w *world) blankDisk(name, class, size string) {
 	w.t.Helper()
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: %s}, "+
 		"spec: {persistentVolumeClaim: {storageClassName: %q, size: %s}}}", name, class, size))
 }
 
-// diskIs waits until a disk has a phase for a reason.
+// diskIs waits until a disk has a phase and a reason.
 func (w *world) diskIs(name string, phase v1.DiskPhase, reason string) *v1.VirtualDisk {
 	w.t.Helper()
 	return eventually(w, name, &v1.VirtualDisk{}, string(phase)+" "+reason, func(d *v1.VirtualDisk) bool {
@@ -74,7 +74,7 @@ func (w *world) diskIs(name string, phase v1.DiskPhase, reason string) *v1.Virtu
 	})
 }
 
-// diskOf waits until a VM, "" is none, has a disk.
+// diskOf waits until a disk is attached to a VM, or to no VM if vm is "".
 func (w *world) diskOf(name, vm string) *v1.VirtualDisk {
 	w.t.Helper()
 	return eventually(w, name, &v1.VirtualDisk{}, "is of "+vm, func(d *v1.VirtualDisk) bool {
@@ -93,7 +93,7 @@ func withDisks(names ...string) func(*v1.VirtualMachine) {
 	}
 }
 
-// A blank disk is made by two writes, and given to one VM after another.
+// Creating a blank disk takes two writes, and the disk can be attached to one VM after another.
 func TestABlankDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,7 +109,7 @@ func TestABlankDisk(t *testing.T) {
 	var writes []string
 	for _, write := range via.written() {
 		if strings.Contains(write, "/namespaces/"+w.Name+"/") && !strings.Contains(write, "/events") {
-			writes = append(writes, write) // and not of classes, which other tests make
+			writes = append(writes, write) // without classes, which other tests create
 		}
 	}
 	require.LessOrEqual(t, len(writes), 3, "the claim, the status, and once more if its volume came later: %v", writes)
@@ -143,7 +143,7 @@ func TestABlankDisk(t *testing.T) {
 	w.edit("linux-vm", running)
 	w.phase("linux-vm", v1.PhasePending, diskof.ReasonInUse)
 
-	// A VM that is gone leaves it when its pod is gone.
+	// A deleted VM releases the disk when its pod has ended.
 	w.Kubectl("delete", "vm", "other-vm", "--cascade=background")
 	other, _ := get(w, "other-vm-0", &corev1.Pod{})
 	w.remove(other)

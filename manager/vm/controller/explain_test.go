@@ -22,8 +22,8 @@ func (w *world) explained(name, reason, message string) {
 	})
 }
 
-// Why the API server takes no pod is in events of the stateful set only; the VM says
-// it, and which of its fields it is about.
+// When the API server rejects a pod, the error is only in the stateful set's events; the VM shows it and the
+// responsible field.
 func TestPodRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

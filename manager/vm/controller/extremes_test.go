@@ -14,8 +14,8 @@ import (
 	"vmop/manager/vm/decide"
 )
 
-// The longest names that the API server takes make a pod: its labels and volumes
-// have names of at most 63 characters.
+// Even with the longest possible names, a VM gets a valid pod, whose label values and volume names are limited to 63
+// characters.
 func TestLongestNames(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -33,8 +33,7 @@ func TestLongestNames(t *testing.T) {
 	require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), longer)))
 }
 
-// More data for cloud-init than a ConfigMap holds is reported with its field; a running
-// VM keeps running.
+// Cloud-init data that exceed the limit of a ConfigMap are reported with their field, and a running VM keeps running.
 func TestTooMuchUserData(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

@@ -15,7 +15,7 @@ import (
 	"vmop/test/wait"
 )
 
-// uid returns the uid of a VM's pod.
+// uid returns the UID of a VM's pod.
 func (w *world) uid(vm string) apitypes.UID {
 	w.t.Helper()
 	pod, is := get(w, objects.PodName(vm, 0), &corev1.Pod{})
@@ -23,8 +23,8 @@ func (w *world) uid(vm string) apitypes.UID {
 	return pod.UID
 }
 
-// Two managers that both believe to lead, one of them with a clock that is an hour fast, make
-// what one would make, and then don't undo each other's work.
+// Two simultaneous leaders, one with a clock an hour ahead, create the same objects as one leader and don't undo each
+// other's changes.
 func TestFault34TwoManagersAndAWrongClock(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

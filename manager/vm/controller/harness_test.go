@@ -38,10 +38,10 @@ import (
 	"vmop/vmstatus"
 )
 
-// tick is how often what makes no event is looked at.
+// tick is the interval for checking states that cause no events.
 const tick = 50 * time.Millisecond
 
-// What runners report.
+// The following constants are values that runners report.
 const (
 	stateBooting    = string(vmstatus.StateBooting)
 	stateBooted     = string(vmstatus.StateBooted)
@@ -50,7 +50,7 @@ const (
 	reasonVMStopped = string(vmstatus.ReasonVMStopped)
 )
 
-// node is the name of one without a kubelet: tests play it, and only they schedule to it.
+// node is a node without a kubelet: the tests play the kubelet, and only they schedule pods to it.
 const node = "node1"
 
 // shared is the cluster that the tests of this package share.
@@ -72,7 +72,7 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-// playNode makes a node that reports, and that only tests put pods on.
+// playNode creates a node that reports as ready and accepts only the tests' pods.
 func playNode(ctx context.Context, k *clustertest.Kubernetes) error {
 	c, err := client.New(k.Config, client.Options{Scheme: scheme()})
 	if err != nil {
@@ -102,7 +102,7 @@ func playNode(ctx context.Context, k *clustertest.Kubernetes) error {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(5 * time.Second): // as a kubelet
+			case <-time.After(5 * time.Second): // like a kubelet
 			}
 			now := metav1.NowMicro()
 			lease.Spec.RenewTime = &now
@@ -112,27 +112,26 @@ func playNode(ctx context.Context, k *clustertest.Kubernetes) error {
 	return nil
 }
 
-// A world is a namespace with a manager, whose scheduler, kubelets and runners are
-// played by the test.
+// world is a namespace with a manager. The test plays its scheduler, kubelets and runners.
 type world struct {
 	*clustertest.Namespace
 	t         *testing.T
-	client    client.WithWatch // of who may do everything
+	client    client.WithWatch // with full rights
 	types     *fakeTypes
 	changed   chan struct{}
 	settings  atomic.Pointer[objects.Settings]
-	clock     atomic.Int64  // how much later it is than it is
-	ahead     time.Duration // how fast the clocks are of managers that are started
+	clock     atomic.Int64  // how far time has been advanced
+	ahead     time.Duration // how far the clocks of new managers are ahead
 	rewriting apply.Rate
-	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // the runner's part of it
+	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // plays the runner's part
 	guests    *guests                                                         // frozen for snapshots
-	movers    *movers                                                         // by which guests move
-	drives    func(vm string) ([]v1.RunnerDrive, int64)                       // that the runner reports; nil: none
-	earlier   bool                                                            // runners await no servers
+	movers    *movers                                                         // play the runners in migrations
+	drives    func(vm string) ([]v1.RunnerDrive, int64)                       // reported drives; nil: none
+	earlier   bool                                                            // runners don't wait for servers
 	log       logbook.Logbook
 }
 
-// fakeTypes is a TypeChecker that refuses given types. It says of arm64 only for which architecture it is.
+// fakeTypes is a TypeChecker that refuses the given types and reports arm64 as the architecture of the type arm64.
 type fakeTypes struct {
 	mu      sync.Mutex
 	refused map[string]error
@@ -154,7 +153,7 @@ func (c *fakeTypes) refuse(source string, err error) {
 	c.refused[source] = err
 }
 
-// newWorld makes a world without a manager.
+// newWorld returns a world without a manager.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -176,7 +175,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin is a world with a manager.
+// begin returns a world with a manager.
 func begin(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -184,8 +183,7 @@ func begin(t *testing.T) *world {
 	return w
 }
 
-// manage starts a manager, whose requests go through a wire if there is one, and
-// returns what ends it.
+// manage starts a manager, whose requests use a wire if via isn't nil, and returns a function that ends it.
 func (w *world) manage(via *wire) (end func()) {
 	w.t.Helper()
 	config := rest.CopyConfig(w.Config)
@@ -197,7 +195,7 @@ func (w *world) manage(via *wire) (end func()) {
 	return end
 }
 
-// start starts a manager, and returns what ends it.
+// start starts a manager and returns a function that ends it.
 func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	w.t.Helper()
 	unnamed, grace := true, 2*time.Minute
@@ -229,7 +227,7 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	go func() { done <- mgr.Start(ctx) }()
 	once := sync.OnceFunc(func() {
 		cancel()
-		<-done // a connection that was cut may cause an error
+		<-done // a cut connection can cause an error
 	})
 	w.t.Cleanup(once)
 	return vms, once
@@ -240,7 +238,7 @@ func (w *world) create(object client.Object) {
 	require.NoError(w.t, w.client.Create(w.t.Context(), object))
 }
 
-// vm creates a VM that is to run, with a disk.
+// vm creates a VM in the state Running, with one disk.
 func (w *world) vm(name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	w.t.Helper()
 	vm := machine(w.Name, name, edits...)
@@ -260,7 +258,7 @@ func machine(namespace, name string, edits ...func(*v1.VirtualMachine)) *v1.Virt
 	return vm
 }
 
-// get reads an object of the namespace, and reports whether there is one.
+// get reads an object of the namespace and reports whether it exists.
 func get[T client.Object](w *world, name string, into T) (T, bool) {
 	w.t.Helper()
 	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: name}, into)
@@ -271,7 +269,7 @@ func get[T client.Object](w *world, name string, into T) (T, bool) {
 	return into, false
 }
 
-// eventually waits until an object is as it should be.
+// eventually waits until an object fulfills a condition.
 func eventually[T client.Object](w *world, name string, into T, what string, is func(T) bool) T {
 	w.t.Helper()
 	var have T
@@ -291,7 +289,7 @@ func eventually[T client.Object](w *world, name string, into T, what string, is 
 	return have
 }
 
-// there waits until there is an object.
+// there waits until an object exists.
 func there[T client.Object](w *world, name string, into T) T {
 	w.t.Helper()
 	return eventually(w, name, into, "is there", func(T) bool { return true })
@@ -315,12 +313,12 @@ func (w *world) patch(object client.Object, text string) {
 	require.NoError(w.t, w.client.Patch(w.t.Context(), object, patch))
 }
 
-// condition returns a condition of a VM; nil if it has none of that type.
+// condition returns the VM's condition of a type; nil if it is missing.
 func condition(vm *v1.VirtualMachine, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(vm.Status.Conditions, kind)
 }
 
-// replicas waits until the stateful set of a VM is to have so many pods.
+// replicas waits until the stateful set of a VM has the desired number of replicas.
 func (w *world) replicas(name string, want int32) *appsv1.StatefulSet {
 	w.t.Helper()
 	return eventually(w, name, &appsv1.StatefulSet{}, fmt.Sprint(want, " pods"), func(s *appsv1.StatefulSet) bool {
@@ -338,7 +336,7 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// phase waits until a VM has a phase for a reason.
+// phase waits until a VM has a phase and a reason.
 func (w *world) phase(name string, phase v1.Phase, reason string) *v1.VirtualMachine {
 	w.t.Helper()
 	return eventually(w, name, &v1.VirtualMachine{}, string(phase)+" "+reason, func(vm *v1.VirtualMachine) bool {
@@ -365,13 +363,13 @@ func (w *world) set(change func(*objects.Settings)) {
 	w.look()
 }
 
-// advance makes it later.
+// advance advances the clock.
 func (w *world) advance(by time.Duration) {
 	w.clock.Add(int64(by))
 	w.look()
 }
 
-// look makes the manager look at all VMs.
+// look lets the manager check all VMs.
 func (w *world) look() {
 	w.t.Helper()
 	select {
@@ -381,7 +379,7 @@ func (w *world) look() {
 	}
 }
 
-// events waits for an event about a VM, and returns all that have its reason.
+// events waits for an event about a VM and returns all its events with this reason.
 func (w *world) events(vm, reason string) []eventsv1.Event {
 	w.t.Helper()
 	var found []eventsv1.Event

@@ -29,15 +29,15 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-// Of the benchmark: the namespace, how many VMs are given addresses in a round, and how many at the
-// same time, which is as many as are reconciled.
+// The benchmark uses this namespace. Each round gives addresses to "round" VMs, with as many workers as the manager
+// has.
 const (
 	namespace = "leases"
 	round     = 128
 	workers   = 8
 )
 
-// noVMs is a namespace whose VMs are not known yet: they are about to have their address.
+// noVMs is a namespace without known VMs, because they are still about to get their addresses.
 type noVMs struct{}
 
 func (noVMs) VM(string) (*v1.VirtualMachine, error) { return nil, nil }
@@ -45,17 +45,16 @@ func (noVMs) Pod(string) (*corev1.Pod, error)       { return nil, nil }
 func (noVMs) Enqueue(...string)                     {}
 func (noVMs) WaitForSync(context.Context) error     { return nil }
 
-// A bench is a real API server, a controller that gives VMs of one namespace their addresses, and
-// what it needs.
+// bench is a real API server and a controller that gives addresses to the VMs of one namespace.
 type bench struct {
 	client client.WithWatch
 	leases *addressctl.Controller
-	owner  types.UID // of leases: the namespace
+	owner  types.UID // the namespace as the owner of leases
 	serial int
 }
 
-// BenchmarkLeases has a real API server lease addresses to VMs that are new, in turns with the mere
-// creation of the same two objects for each.
+// BenchmarkLeases measures how fast a real API server leases addresses to new VMs. For comparison it creates the same
+// two objects per VM directly, in alternating rounds.
 func BenchmarkLeases(b *testing.B) {
 	w := newBench(b)
 	var leased, bare time.Duration
@@ -97,11 +96,11 @@ func newBench(b *testing.B) *bench {
 	following.Go(func() { w.leases.Follow(ctx, w.client) })
 	b.Cleanup(func() { end(); following.Wait() })
 	w.leases.Await(b.Context())
-	all(b, w.newVMs(b), w.lease) // the API server has seen each kind
+	all(b, w.newVMs(b), w.lease) // lets the API server see each kind once
 	return w
 }
 
-// all does something about each VM, and returns how long that took.
+// all calls do for each VM and returns the total duration.
 func all(b *testing.B, vms []*v1.VirtualMachine, do func(context.Context, *v1.VirtualMachine) error) time.Duration {
 	b.Helper()
 	left := make(chan *v1.VirtualMachine, len(vms))
@@ -125,8 +124,8 @@ func all(b *testing.B, vms []*v1.VirtualMachine, do func(context.Context, *v1.Vi
 	return took
 }
 
-// newVMs creates the VMs of a round, each at a tap. Without them the garbage collector would take
-// their addresses.
+// newVMs creates the VMs of a round, each with a tap. Without the VMs the garbage collector would delete their
+// addresses.
 func (w *bench) newVMs(b *testing.B) []*v1.VirtualMachine {
 	b.Helper()
 	var vms []*v1.VirtualMachine
@@ -152,7 +151,7 @@ func (w *bench) lease(ctx context.Context, vm *v1.VirtualMachine) error {
 	return did.Err
 }
 
-// create creates such objects as lease does, without a choice.
+// create creates the same objects as lease, but without choosing an address.
 func (w *bench) create(ctx context.Context, vm *v1.VirtualMachine) error {
 	number, err := strconv.Atoi(strings.TrimPrefix(vm.Name, "vm-"))
 	if err != nil {

@@ -25,16 +25,16 @@ import (
 	"vmop/vmstatus"
 )
 
-// movers are the runners of the VM web, whose guest moves.
+// movers plays the runners of the VM "web" while its guest moves.
 type movers struct {
 	w *world
 
 	mu      sync.Mutex
-	at      apitypes.UID // the pod that has the guest; "": none has had it yet
-	target  *corev1.Pod  // whose runner waits
-	refuses bool         // guests don't move
+	at      apitypes.UID // the pod with the guest; "": no pod has had it yet
+	target  *corev1.Pod  // the pod with a waiting runner
+	refuses bool         // the source refuses to migrate
 
-	asked, goes chan struct{} // if there are any: closed when a guest is to move, and when it may
+	asked, goes chan struct{} // if not nil: closed when a migration is requested, and when it may proceed
 }
 
 // of returns a runner, as Options.Source and Target do.
@@ -77,7 +77,7 @@ func (m mover) Status(context.Context) (s status.Status, err error) {
 	return s, nil
 }
 
-// playMoves plays scheduler, kubelet and runners for the VM web.
+// playMoves plays the scheduler, the kubelet and the runners of the VM "web".
 func (w *world) playMoves() {
 	w.t.Helper()
 	w.movers = &movers{w: w}
@@ -110,7 +110,7 @@ func (w *world) playMoves() {
 	})
 }
 
-// start is a runner: it has the guest, or waits for it.
+// start plays a new runner, which starts the guest or waits for it.
 func (m *movers) start(pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,14 +132,14 @@ func (m *movers) start(pod *corev1.Pod) {
 	require.NoError(m.w.t, m.w.client.Status().Patch(m.w.playing(), vm, patch, client.FieldOwner("vm-runner-target")))
 }
 
-// movable is a VM whose guest can move to another node, and whose pod has more rights than restricted.
+// movable makes a VM's guest migratable and gives its pod more rights than "restricted".
 func movable(vm *v1.VirtualMachine) {
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.AccessModes = modes
 	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: "br0"}}}
 }
 
-// moved waits until an operation has ended, and the VM is as that says. It returns the VM.
+// moved waits until an operation has ended and the VM's status agrees with its result. It returns both.
 func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineOperation) {
 	w.t.Helper()
 	o := eventually(w, operation, &v1.VirtualMachineOperation{}, "has ended", func(o *v1.VirtualMachineOperation) bool {
@@ -164,14 +164,14 @@ func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineO
 	return vm, o
 }
 
-// What a pod is made with reaches a running guest without a restart, and with one if the guest can't be moved.
+// A new image reaches a running guest by migration, or by a restart if the guest can't move.
 func TestAnImageReachesAGuest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.settings.Load().Restarts.Pause = 0
 	w.playMoves()
 	w.manage(nil)
-	w.vm("web", automatic) // its disk is one of its node
+	w.vm("web", automatic) // its disk is local to its node
 	w.phase("web", v1.PhaseRunning, "")
 	compared := func(image string) {
 		w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: image} })
@@ -202,8 +202,8 @@ func TestAnImageReachesAGuest(t *testing.T) {
 	require.Len(t, w.events("web", "AutomaticRestart"), 1)
 }
 
-// A VM whose status is lost finds its guest by what the claims say, also when it has moved twice: it is started from
-// the data that it has had last, and in no other pod.
+// A VM that has lost its status finds its guest through the claims, even after two moves: it starts with the guest's
+// last data, and in no other pod.
 func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,16 +233,16 @@ func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 	}
 }
 
-// The manager is killed at each write of a migration, and the next one ends it: the guest is in one pod, and the
-// operation says in which.
+// After a manager is killed at any write of a migration, the next one completes it: the guest is in exactly one pod,
+// and the operation names it.
 func TestFault33TheManagerIsKilledInAMigration(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	movesThoughKilled(t, 1, 20, func(w *world) { w.vm("web", movable) }, func(*world, *v1.VirtualMachine) {})
 }
 
-// movesThoughKilled kills the manager at some of its writes of a migration, in a world of its own each time, and checks
-// what the next one makes of that.
+// movesThoughKilled kills the manager at some writes of a migration, each in a new world, and checks how the next
+// manager continues.
 func movesThoughKilled(
 	t *testing.T, first, last int, begin func(*world), check func(*world, *v1.VirtualMachine),
 ) {

@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// local is a VM with a disk that only one node at a time can have.
+// local creates a VM with a disk that only one node at a time can use.
 func (w *world) local() {
 	w.t.Helper()
 	class := w.storage(false, false, "1Gi", "1Gi", "1Gi")
@@ -29,7 +29,7 @@ func (w *world) local() {
 	w.phase("web", v1.PhaseRunning, "")
 }
 
-// claimIn returns the claim of the disk in a pod.
+// claimIn returns the disk's claim in a pod.
 func claimIn(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == diskof.VolumeName("data") {
@@ -39,8 +39,8 @@ func claimIn(pod *corev1.Pod) string {
 	return ""
 }
 
-// tidy waits until the disk has the claim of the guest's pod, all others belong to operations, and nothing holds
-// the VM.
+// tidy waits until the disk has the claim of the guest's pod, all other claims belong to operations, and the VM has no
+// finalizers.
 func (w *world) tidy(guest string) {
 	w.t.Helper()
 	wait.For(w.t, "the disk has what the guest has written, and nothing else is left", func() error {
@@ -69,19 +69,19 @@ func (w *world) tidy(guest string) {
 	})
 }
 
-// The manager is killed at each write while a guest moves whose disk is copied, and the next one ends it: the disk has
-// what the guest has written, wherever that is.
+// After a manager is killed at any write of a migration with copied disks, the next one completes it, and the disk has
+// the guest's last data.
 func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	// Between these it writes first that the VM is held, and last that it isn't.
+	// The first write before this range holds the VM, and the last write releases it.
 	movesThoughKilled(t, 4, 22, (*world).local, func(w *world, vm *v1.VirtualMachine) {
 		pod, _ := get(w, vm.Status.Runner.PodName, &corev1.Pod{})
 		w.tidy(claimIn(pod))
 	})
 }
 
-// A VM that is deleted while its disks are copied stays until it is known which volume has what the guest has written.
+// A VM deleted while its disks are copied stays until it is known which volume has the guest's last data.
 func TestAVMIsDeletedWhileItsDisksAreCopied(t *testing.T) {
 	t.Parallel()
 	for what, stays := range map[string]bool{"the guest stays": true, "the guest has moved": false} {
@@ -117,7 +117,7 @@ func TestAVMIsDeletedWhileItsDisksAreCopied(t *testing.T) {
 	}
 }
 
-// A copy that the namespace has no room for ends the migration at once, with what the API server says.
+// If the namespace has no room for a copy, the migration fails immediately with the API server's error.
 func TestThereIsNoRoomForACopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestThereIsNoRoomForACopy(t *testing.T) {
 	w.tidy("vd-data")
 }
 
-// A claim of someone else that is in the way of a copy ends the migration, and stays as it is.
+// A foreign claim with the name of a copy ends the migration and stays unchanged.
 func TestAnotherClaimIsInTheWayOfACopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,8 +23,7 @@ func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
 	return c.Status, c.Message
 }
 
-// A type that makes no machine of a VM keeps it from starting, and a running one
-// keeps running.
+// A type that produces no valid machine keeps a VM from starting, while a running VM keeps running.
 func TestTypeRefused(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -62,7 +61,7 @@ func TestTypeRefused(t *testing.T) {
 	w.boot("late")
 }
 
-// The display secret is found by its labels, whoever made it.
+// The display secret is found by its labels, whoever created it.
 func TestDisplaySecret(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -105,7 +104,7 @@ func TestDisplaySecret(t *testing.T) {
 	w.boot("late")
 }
 
-// What a user changes or deletes is restored.
+// The manager restores objects that a user changes or deletes.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,7 +152,7 @@ func (w *world) scale(name string, replicas int32) {
 	})
 }
 
-// phaseWithPod waits for a VM whose pod runs, new or old.
+// phaseWithPod waits until a VM is running in its old or a new pod.
 func (w *world) phaseWithPod(name string) {
 	w.t.Helper()
 	pod := w.pod(name)
@@ -165,7 +164,7 @@ func (w *world) phaseWithPod(name string) {
 	w.phase(name, v1.PhaseRunning, "")
 }
 
-// exposed makes a VM whose screen has a service, with a label.
+// exposed creates a VM with a service for its display, with a label.
 func (w *world) exposed(name string) *corev1.Service {
 	w.t.Helper()
 	w.set(func(s *objects.Settings) {
@@ -175,7 +174,7 @@ func (w *world) exposed(name string) *corev1.Service {
 	return there(w, name, &corev1.Service{})
 }
 
-// The service is there as long as it is wanted.
+// The service exists as long as the definition requests it.
 func TestService(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -204,7 +203,7 @@ func TestService(t *testing.T) {
 	})
 }
 
-// A type that was taken over at the first start is not looked for again.
+// A type that was stored at the first start isn't looked up again.
 func TestKeptType(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

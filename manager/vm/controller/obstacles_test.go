@@ -18,8 +18,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A pod that can't be started is no reason to wait when its definition changes: the
-// VM is tried at once in another one, without anybody's deleting the first.
+// When the definition of a VM changes whose pod can't start, a new pod replaces it immediately, without help from a
+// user.
 func TestRepairedBeforeItsStart(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -51,7 +51,7 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, condition(vm, v1.ConditionRestartRequired).Status)
 }
 
-// A VM that is deleted takes everything with it but its disks, whenever it is.
+// Deleting a VM at any time deletes all its objects except for its disks.
 func TestFault41TheVMIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -83,7 +83,7 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 			require.True(t, is, claim)
 		}
 	}
-	// One that something else holds says what it is.
+	// An object held by a finalizer is named in the VM's status.
 	vm := w.vm("slow", func(vm *v1.VirtualMachine) { vm.Finalizers = []string{"example.com/hold"} })
 	pod := w.boot("slow")
 	require.NoError(t, w.client.Delete(t.Context(), vm))
@@ -94,8 +94,7 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 	absent(w, "slow", &v1.VirtualMachine{})
 }
 
-// Deleting a VM and waiting for its objects (--cascade=foreground) waits for its guest,
-// too.
+// Deleting a VM with --cascade=foreground also waits for its guest.
 func TestDeletionWaitsForTheGuest(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -121,9 +120,9 @@ func provisioned(by v1.Provisioning) func(*v1.VirtualMachine) {
 	return func(vm *v1.VirtualMachine) { vm.Spec.Provisioning = &by }
 }
 
-// A VM that is deleted without what it has leaves its guest running, with its address and the files of its Secret. One
-// of the same name takes all of it over, but the Secret, which is the user's. What was done with the first one is not
-// done again, and new requests are obeyed.
+// A VM deleted with --cascade=orphan leaves its guest running, with its address and the files of its Secret. A new VM
+// of the same name takes over all objects except for the user's Secret. Earlier requests aren't repeated, and new
+// requests are carried out.
 func TestOrphanAndAdoption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,7 +173,7 @@ func TestOrphanAndAdoption(t *testing.T) {
 	w.is("stop", v1.OperationCompleted, operation.ReasonCompleted)
 }
 
-// Objects that aren't the VM's are not touched.
+// Objects with a needed name that don't belong to the VM stay unchanged.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -194,7 +193,7 @@ func TestNameTaken(t *testing.T) {
 	w.boot("web")
 }
 
-// VMs that can't be reconciled don't keep others from running.
+// VMs that can't be reconciled don't keep other VMs from running.
 func TestBrokenVMs(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -229,7 +228,7 @@ func (c *fakeTypes) panics(source string) {
 	c.refuse(source, panics{})
 }
 
-// panics is an error that whoever reads it regrets.
+// panics is an error that panics when it is read.
 type panics struct{ context.Context }
 
 func (panics) Error() string { panic("hostile") }

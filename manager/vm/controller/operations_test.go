@@ -20,10 +20,10 @@ import (
 	"vmop/test/wait"
 )
 
-// user is whom the API server takes the tests for.
+// user is the API server's user name for the tests.
 const user = "admin"
 
-// request creates an operation of the VM web in the name of the tests' user; a type that ends with ! is forced.
+// request creates an operation of the VM "web" for the tests' user; a type that ends with "!" is forced.
 func (w *world) request(name, what string) {
 	w.t.Helper()
 	kind, force := strings.CutSuffix(what, "!")
@@ -43,7 +43,7 @@ func (w *world) is(name string, phase v1.OperationPhase, reason string) *v1.Virt
 	})
 }
 
-// applied plays a runner that has read the definition of the VM web.
+// applied plays a runner that has read the definition of the VM "web".
 func (w *world) applied() {
 	wait.For(w.t, "the runner reports", func() error {
 		vm := &v1.VirtualMachine{}
@@ -58,7 +58,7 @@ func (w *world) applied() {
 	})
 }
 
-// Each operation has its effect, an end, and an event with who has asked for it.
+// Each operation takes effect, ends, and has an event with the name of its requester.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -110,8 +110,8 @@ func TestOperations(t *testing.T) {
 	w.is("missing", v1.OperationFailed, operation.ReasonNotFound)
 }
 
-// Finished operations are removed, fresh ones not by a clock that is set, and nothing is written or read
-// meanwhile.
+// Finished operations are removed after their time, recent ones aren't removed by a clock change, and waiting needs no
+// reads or writes.
 func TestFinishedOperationsAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,8 +147,8 @@ func TestFinishedOperationsAreRemoved(t *testing.T) {
 	wait.Until(t, func() bool { return left() == 0 })
 }
 
-// A manager that is killed at any write of an operation is followed by one that brings it to the same end:
-// its signal has its effect once.
+// After a manager is killed at any write of an operation, the next one completes it with the same result, and its
+// signal takes effect once.
 func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -167,8 +167,8 @@ func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
 	}
 }
 
-// operatedUntil carries out an operation by managers of which the first is killed at one of the writes that
-// it takes, and returns what came of it.
+// operatedUntil carries out an operation with several managers, kills the first one at the given write, and returns the
+// outcome.
 func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) {
 	t.Helper()
 	w := newWorld(t)
@@ -203,7 +203,7 @@ func operatedUntil(t *testing.T, what string, at int, after bool) (string, int) 
 	counter, err := json.Marshal(vm.Spec.ResetCounter)
 	require.NoError(t, err)
 	pods := len(made()["web-0"])
-	if what == "Stop!" { // the pod may be gone before its stateful set is to have none
+	if what == "Stop!" { // the pod may end before its stateful set is scaled to zero
 		pods = 0
 	}
 	return fmt.Sprintf("%s %s %s; %s, reset %s; %d pods, %d events", status.Phase, status.Reason, status.Message,

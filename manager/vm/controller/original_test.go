@@ -17,8 +17,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A VM that VM-Operator 4 has created keeps the disks, the data and the password
-// that it had there.
+// A VM of VM-Operator 4 keeps its disks, its data and its password.
 func TestFromTheOriginal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +67,7 @@ func TestFromTheOriginal(t *testing.T) {
 	require.Equal(t, secret.ResourceVersion, same.ResourceVersion)
 }
 
-// originalPod is the pod of a VM as VM-Operator 4 makes it, which reads its ConfigMap and has its disks.
+// originalPod returns a VM's pod as VM-Operator 4 creates it, with its ConfigMap and its disks.
 func originalPod(vm *v1.VirtualMachine, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: vm.Namespace,
@@ -92,8 +91,8 @@ func originalPod(vm *v1.VirtualMachine, name string) *corev1.Pod {
 	return pod
 }
 
-// Before version 3.4 VM-Operator had a StatefulSet for each VM, whose pod has the name of ours.
-// It is left alone, with the runner in its pod, and isn't mixed with one of ours.
+// Before version 3.4, VM-Operator created a StatefulSet for each VM, with our pod's name. The manager leaves it and its
+// running pod unchanged and doesn't merge it with its own.
 func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,7 +102,7 @@ func TestRunsInAStatefulSetOfTheOriginal(t *testing.T) {
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name, Labels: objects.Labels(vm)},
 		Spec: appsv1.StatefulSetSpec{
-			// as near to one of ours as can be: the API server would accept a mixture
+			// as similar to ours as possible: the API server would accept a mixture
 			Selector: &metav1.LabelSelector{MatchLabels: old.Labels}, PodManagementPolicy: appsv1.ParallelPodManagement,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: old.Labels}, Spec: old.Spec},
 		},

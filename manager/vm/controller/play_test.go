@@ -24,8 +24,8 @@ func disk(name, size string) *v1.VolumeClaimTemplate {
 	return template
 }
 
-// playing returns the context of what the scheduler, the kubelet and runners do in a test. They
-// end in its cleanup, when its own context has been canceled.
+// playing returns the context for the scheduler, the kubelet and runners that a test plays. They stop in the test's
+// cleanup, after the test's own context has been canceled.
 func (w *world) playing() context.Context { return context.WithoutCancel(w.t.Context()) }
 
 // pod waits for a VM's pod that is not being deleted.
@@ -36,8 +36,8 @@ func (w *world) pod(name string) *corev1.Pod {
 	})
 }
 
-// bind is the scheduler. A busy API server may get the request twice, by the client's own repetition, and
-// the pod may be gone, as for report.
+// bind plays the scheduler. When the API server is busy, the client may repeat the request, and the pod may already be
+// gone.
 func (w *world) bind(pod *corev1.Pod) {
 	w.t.Helper()
 	err := w.client.SubResource("binding").Create(w.playing(), pod, &corev1.Binding{
@@ -49,7 +49,7 @@ func (w *world) bind(pod *corev1.Pod) {
 	}
 }
 
-// report is the kubelet, which says what a pod's container does.
+// report plays the kubelet, which reports the status of a pod's container.
 func (w *world) report(pod *corev1.Pod, status corev1.ContainerStatus) {
 	w.t.Helper()
 	status.Name = objects.ContainerName
@@ -94,7 +94,7 @@ func waitingFor(reason, message string) corev1.ContainerStatus {
 	}}}
 }
 
-// say is the runner.
+// say plays the runner, which reports its state.
 func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcome,
 	changes ...v1.RestartAwaitingChange,
 ) {
@@ -103,7 +103,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 	if state == stateBooting || state == stateBooted {
 		alive = metav1.ConditionTrue
 	}
-	is := &v1.VirtualMachine{} // which it has compared
+	is := &v1.VirtualMachine{} // that the runner has compared
 	require.NoError(w.t, client.IgnoreNotFound(w.client.Get(w.playing(),
 		client.ObjectKey{Namespace: w.Name, Name: vm}, is)))
 	status := v1.VirtualMachineStatus{
@@ -138,7 +138,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		client.FieldOwner("vm-runner"), client.ForceOwnership))
 }
 
-// boot plays all until the guest of a VM runs.
+// boot plays all components until a VM's guest is running.
 func (w *world) boot(vm string) *corev1.Pod {
 	w.t.Helper()
 	pod := w.pod(vm)
@@ -149,7 +149,7 @@ func (w *world) boot(vm string) *corev1.Pod {
 	return pod
 }
 
-// gone plays what ends a pod that is being deleted: its runner, and the kubelet.
+// gone plays the runner and the kubelet, which end a pod that is being deleted.
 func (w *world) gone(vm string, pod *corev1.Pod) {
 	w.t.Helper()
 	eventually(w, pod.Name, &corev1.Pod{}, "the pod is being deleted", func(p *corev1.Pod) bool {
@@ -159,24 +159,23 @@ func (w *world) gone(vm string, pod *corev1.Pod) {
 	w.remove(pod)
 }
 
-// remove takes a pod out of the API server, as its kubelet does in the end.
+// remove deletes a pod from the API server, as its kubelet finally does.
 func (w *world) remove(pod *corev1.Pod) {
 	w.t.Helper()
 	err := w.client.Delete(w.playing(), pod.DeepCopy(),
 		&client.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // or another one has its name by now
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another pod may have its name
 		require.NoError(w.t, err)
 	}
 }
 
-// nextSecond waits until the API server's clock, which knows seconds, has moved on
-// since there is the pod.
+// nextSecond waits until the API server's clock, which counts in seconds, is later than the pod's creation.
 func (w *world) nextSecond(pod *corev1.Pod) {
 	w.t.Helper()
 	wait.Until(w.t, func() bool { return time.Now().Unix() > pod.CreationTimestamp.Unix() })
 }
 
-// removeWhenTold is for a pod whose container has ended.
+// removeWhenTold removes a pod with an ended container when it is deleted.
 func (w *world) removeWhenTold(pod *corev1.Pod) {
 	w.t.Helper()
 	eventually(w, pod.Name, &corev1.Pod{}, "the pod is deleted", func(p *corev1.Pod) bool {

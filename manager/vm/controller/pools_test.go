@@ -22,7 +22,7 @@ import (
 	"vmop/test/wait"
 )
 
-// pool creates a pool that users may start VMs of.
+// pool creates a pool whose VMs users may start.
 func (w *world) pool(name string, edits ...func(*v1.VmPoolSpec)) {
 	w.t.Helper()
 	p := &v1.VmPool{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Name}}
@@ -33,12 +33,12 @@ func (w *world) pool(name string, edits ...func(*v1.VmPoolSpec)) {
 	w.create(p)
 }
 
-// member makes a VM belong to a pool.
+// member adds a VM to pools.
 func member(pools ...string) func(*v1.VirtualMachine) {
 	return func(vm *v1.VirtualMachine) { vm.Spec.Pools = pools }
 }
 
-// counts waits until the status of a pool counts its VMs so.
+// counts waits until the status of a pool has these numbers of VMs.
 func (w *world) counts(name string, vms, free, assigned int32) *v1.VmPool {
 	w.t.Helper()
 	what := fmt.Sprintf("%d VMs, %d free, %d assigned", vms, free, assigned)
@@ -48,7 +48,7 @@ func (w *world) counts(name string, vms, free, assigned int32) *v1.VmPool {
 	})
 }
 
-// owner waits until a VM is a user's; "" is no one.
+// owner waits until a VM is assigned to a user; "" means that it is unassigned.
 func (w *world) owner(vm, user string) *v1.VirtualMachine {
 	w.t.Helper()
 	return eventually(w, vm, &v1.VirtualMachine{}, "assigned to "+user, func(vm *v1.VirtualMachine) bool {
@@ -57,7 +57,7 @@ func (w *world) owner(vm, user string) *v1.VirtualMachine {
 	})
 }
 
-// looks plays a runner that reports who looks at the screen.
+// looks plays a runner that reports the user of the display.
 func (w *world) looks(vm, who string) {
 	w.t.Helper()
 	wait.For(w.t, "the viewer is reported", func() error {
@@ -76,7 +76,7 @@ func (w *world) looks(vm, who string) {
 	})
 }
 
-// P08: two managers and 50 users at once, of which each asks both: 10 VMs become 10 users', and no VM two users'.
+// P08: 50 users ask two managers at the same time. 10 VMs go to 10 users, and no VM to two users.
 func TestManyClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -97,7 +97,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	})
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	got, given := map[string][]string{}, map[string]bool{} // VMs by user, and all
+	got, given := map[string][]string{}, map[string]bool{} // VMs by user, and all assigned VMs
 	for i := range 50 {
 		for _, c := range []*Controller{one, two} {
 			asking.Go(func() {
@@ -134,7 +134,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	// One who was given two, by each manager one, has lost one, which another may have been given: but not both.
+	// A user with a VM from each manager has lost one of them, which then may go to another user.
 	for user, vms := range got {
 		require.Contains(t, vms, have[user], user)
 	}
@@ -145,7 +145,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	}
 }
 
-// The life of a VM of a pool: given, started, used, kept, and no longer kept.
+// A pool's VM is assigned, started, used, retained, and finally released.
 func TestPoolLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,7 +157,7 @@ func TestPoolLife(t *testing.T) {
 	})
 	w.vm("d1", stopped, member("desktops"))
 	w.vm("d2", stopped, member("desktops"))
-	w.phase("d1", v1.PhaseRunning, "") // one is kept started
+	w.phase("d1", v1.PhaseRunning, "") // one started VM is kept ready
 	w.looks("d1", "")
 	w.counts("desktops", 2, 2, 0)
 	_, _, err := pools.Claim(t.Context(), "alice", "laptops")
@@ -172,7 +172,7 @@ func TestPoolLife(t *testing.T) {
 		return contains(c.Data, "loggedInUser: alice")
 	})
 	require.NotEmpty(t, config.Data)
-	w.phase("d2", v1.PhaseRunning, "") // the next one for the next user
+	w.phase("d2", v1.PhaseRunning, "") // the next VM is ready for the next user
 	w.looks("d2", "")
 
 	w.looks("d1", "vnc alice")
@@ -232,7 +232,7 @@ func contains(data map[string]string, text string) bool {
 	return false
 }
 
-// VMs are made of a template with their disks, replaced with all of their volumes, and taken away.
+// VMs are created from a template with their disks, replaced with all their volumes, and removed.
 func TestPoolTemplate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -282,7 +282,7 @@ func TestPoolTemplate(t *testing.T) {
 	w.counts("lab", 0, 0, 0)
 }
 
-// P01: the API server accepts what can be read, and says of everything else what would be right.
+// P01: the API server accepts valid pool definitions, and its error for any other shows the correct form.
 func TestPoolDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -27,8 +27,7 @@ import (
 	"vmop/test/wait"
 )
 
-// play makes pods be scheduled, run and end by themselves until the function that
-// it returns is called.
+// play schedules, runs and ends pods automatically until the returned function is called.
 func (w *world) play() (stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -70,7 +69,7 @@ func (w *world) play() (stop func()) {
 	return stop
 }
 
-// settled waits until all VMs of a world are as they should be.
+// settled waits until all VMs of a world are in their desired state.
 func (w *world) settled() {
 	w.t.Helper()
 	wait.For(w.t, "all VMs to be as they should be", func() error {
@@ -91,8 +90,7 @@ func (w *world) settled() {
 	})
 }
 
-// Where nothing differs nothing is written, and nothing is read, however often it
-// is looked at, and by a manager that has just started.
+// Without differences the manager reads and writes nothing, however often it checks, even right after its start.
 func TestNothingToDo(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -111,7 +109,7 @@ func TestNothingToDo(t *testing.T) {
 		})
 	}
 	w.settled()
-	// But for claims that were made a moment ago, and that a busy machine's watch hasn't brought.
+	// Exception: claims created a moment ago, when a busy machine's watch hasn't delivered them yet.
 	claims := 0
 	require.Empty(t, slices.DeleteFunc(first.read(), func(s string) bool {
 		if strings.Contains(s, "/persistentvolumeclaims/") {
@@ -126,11 +124,10 @@ func TestNothingToDo(t *testing.T) {
 	}
 	end()
 	before := len(first.written())
-	// Per VM: secret, two claims, ConfigMap, StatefulSet, service, two statuses and
-	// an event.
+	// Per VM: a secret, two claims, a ConfigMap, a StatefulSet, a service, two status updates and an event.
 	require.LessOrEqual(t, before, count*9, "%s", strings.Join(first.written(), "\n"))
 
-	w.settings.Load().Version = "another" // which makes the same objects
+	w.settings.Load().Version = "another" // which creates the same objects
 	second := newWire()
 	end = w.manage(second)
 	for range 5 {
@@ -141,19 +138,19 @@ func TestNothingToDo(t *testing.T) {
 	end()
 	nameless := 0
 	require.Empty(t, slices.DeleteFunc(second.written(), func(s string) bool {
-		if strings.HasPrefix(s, "POST ") { // what is made has its name in the body
+		if strings.HasPrefix(s, "POST ") { // the body has the new object's name
 			nameless++
 			return true
 		}
-		// A class is the whole cluster's: it is another test's.
+		// Classes belong to the whole cluster and can be another test's.
 		return strings.Contains(s, "last") || strings.Contains(s, "/virtualmachineclasses/")
 	}))
 	require.Equal(t, 4, nameless, "secret, two claims and an event of the last one")
 	require.Empty(t, second.read())
 }
 
-// A manager that is killed at any write is followed by one that makes the same of
-// the VM, also if its pod gets only claims that the manager has created.
+// After a manager is killed at any write, the next one creates the same objects for the VM, even if its pod may use
+// only claims that the manager has created.
 func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*v1.VirtualMachine){
@@ -176,7 +173,7 @@ func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 	}
 }
 
-// A relay is a manager that is killed at a write, and the one that follows it.
+// relay is a manager that is killed at a write, followed by a second manager.
 type relay struct {
 	w        *world
 	via      *wire
@@ -186,7 +183,7 @@ type relay struct {
 
 func (w *world) relay(via *wire) *relay { return &relay{w: w, via: via, leave: w.manage(via)} }
 
-// until waits for something, with another manager as soon as the first one is killed.
+// until waits for a condition, and starts another manager as soon as the first one is killed.
 func (r *relay) until(is func() bool) {
 	r.w.t.Helper()
 	wait.Until(r.w.t, func() bool {
@@ -205,8 +202,8 @@ func (r *relay) until(is func() bool) {
 
 func (r *relay) end() { r.leave() }
 
-// killedAt lets a VM be started, changed and stopped by managers of which the first
-// is killed at a write, and returns what there is in the end.
+// killedAt starts, changes and stops a VM with several managers, kills the first one at the given write, and returns
+// the final objects.
 func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (map[string]string, int) {
 	t.Helper()
 	w := newWorld(t)
@@ -234,7 +231,7 @@ func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (
 	return w.inventory(), len(via.written())
 }
 
-// inventory is what there is in a namespace, as far as it is the same each time.
+// inventory returns the reproducible parts of a namespace's objects.
 func (w *world) inventory() map[string]string {
 	w.t.Helper()
 	all := map[string]string{}
@@ -282,8 +279,8 @@ func (w *world) inventory() map[string]string {
 	return all
 }
 
-// A manager that has not seen everything yet is not ready, and does nothing: what it
-// hasn't seen would be missing.
+// A manager that hasn't listed all objects yet isn't ready and does nothing, because it would treat the others as
+// missing.
 func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -26,14 +26,14 @@ func automatic(vm *v1.VirtualMachine) {
 	vm.Spec.Disruptions = &v1.Disruptions{RestartApprovalMode: v1.RestartAutomatic}
 }
 
-// hasOtherVolumes reports whether a pod was made for what only a restart brings.
+// hasOtherVolumes reports whether a pod has a change that needs a restart.
 func hasOtherVolumes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && strings.HasSuffix(v.PersistentVolumeClaim.ClaimName, ".r1")
 	})
 }
 
-// needs waits until a VM says why it needs a restart; "" is that it doesn't.
+// needs waits until a VM reports a reason to restart; "" means that it needs no restart.
 func (w *world) needs(name, reason string) *v1.VirtualMachine {
 	w.t.Helper()
 	return eventually(w, name, &v1.VirtualMachine{}, "RestartRequired "+reason, func(vm *v1.VirtualMachine) bool {
@@ -45,8 +45,7 @@ func (w *world) needs(name, reason string) *v1.VirtualMachine {
 	})
 }
 
-// A manager that is killed at any write of a restart is followed by one that restarts the VM
-// if that has not been done, and never twice.
+// After a manager is killed at any write of a restart, the next one restarts the VM if necessary, and never twice.
 func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -78,7 +77,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 	}
 	writes := restart(t, 0, false)
 	require.GreaterOrEqual(t, writes, 3, "the stateful set, the record, the pod")
-	for at := 1; at <= min(writes-1, 7); at++ { // at the last one all is done
+	for at := 1; at <= min(writes-1, 7); at++ { // the last write ends the restart
 		t.Run(fmt.Sprint("at write ", at), func(t *testing.T) {
 			t.Parallel()
 			restart(t, at, at%2 == 0)
@@ -86,7 +85,7 @@ func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 	}
 }
 
-// pods returns which pods there have been, by name, and what ends the watch.
+// pods returns a function that stops the watch, and one that returns all pods seen so far, by name.
 func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]bool) {
 	w.t.Helper()
 	events, err := w.client.Watch(w.playing(), &corev1.PodList{}, client.InNamespace(w.Name))
@@ -113,8 +112,8 @@ func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]boo
 	}
 }
 
-// Turns are handed out with a pause, not more than some at once, and after a while also
-// while a VM doesn't come up.
+// Restart turns are limited in number and separated by a pause; after a while, turns continue even if a VM doesn't
+// start.
 func TestRestartTurns(t *testing.T) {
 	t.Parallel()
 	limit := objects.Restarts{AtOnce: 2, Pause: 10 * time.Second}
@@ -126,7 +125,7 @@ func TestRestartTurns(t *testing.T) {
 		require.True(t, mine || again.After(now))
 		return mine
 	}
-	turns.setBusy("busy", true, now) // what an earlier manager has begun
+	turns.setBusy("busy", true, now) // begun by an earlier manager
 	require.False(t, take("a"), "it may not know all of these yet")
 	now = now.Add(limit.Pause)
 	require.True(t, take("a"))

@@ -17,8 +17,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A manager that makes other objects of VMs than the one before writes them at a
-// calm pace. A VM that is edited doesn't wait for the others, and nothing is restarted.
+// A new manager version that generates different objects rewrites them at a limited rate. An edited VM doesn't wait for
+// the others, and no VM restarts.
 func TestRewriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,7 +32,7 @@ func (g *guests) Thaw(context.Context) (status.FreezeAnswer, error) {
 	return status.FreezeAnswer{FileSystems: 2}, nil
 }
 
-// snapshotClass makes a class for the driver of a storage class.
+// snapshotClass creates a snapshot class for the driver of a storage class.
 func (w *world) snapshotClass(driver string) {
 	w.t.Helper()
 	class := &unstructured.Unstructured{Object: map[string]any{"driver": driver, "deletionPolicy": "Delete"}}
@@ -42,14 +42,14 @@ func (w *world) snapshotClass(driver string) {
 	w.t.Cleanup(func() { _ = w.client.Delete(w.playing(), class) })
 }
 
-// snapshot makes a snapshot of the disk "data".
+// snapshot creates a snapshot of the disk "data".
 func (w *world) snapshot(name string, required bool) {
 	w.t.Helper()
 	w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: %s}, "+
 		"spec: {virtualDiskName: data, requiredConsistency: %t, volumeSnapshotClassName: %s}}", name, required, w.Name))
 }
 
-// volumeSnapshot waits for that of a snapshot.
+// volumeSnapshot waits for the VolumeSnapshot of a snapshot.
 func (w *world) volumeSnapshot(of string) *unstructured.Unstructured {
 	w.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -57,7 +57,7 @@ func (w *world) volumeSnapshot(of string) *unstructured.Unstructured {
 	return there(w, snapshot.VolumeName(of), o)
 }
 
-// driver is that of the storage, which reports about a VolumeSnapshot.
+// driver plays the storage driver, which reports the status of a VolumeSnapshot.
 func (w *world) driver(o *unstructured.Unstructured, reports map[string]any) {
 	w.t.Helper()
 	before := o.DeepCopy()
@@ -65,14 +65,14 @@ func (w *world) driver(o *unstructured.Unstructured, reports map[string]any) {
 	require.NoError(w.t, w.client.Status().Patch(w.playing(), o, client.MergeFrom(before)))
 }
 
-// snapshotIs waits until a snapshot has a phase for a reason.
+// snapshotIs waits until a snapshot has a phase and a reason.
 func (w *world) snapshotIs(name string, phase v1.SnapshotPhase, reason string) *v1.VirtualDiskSnapshot {
 	w.t.Helper()
 	is := func(s *v1.VirtualDiskSnapshot) bool { return s.Status.Phase == phase && s.Status.Reason == reason }
 	return eventually(w, name, &v1.VirtualDiskSnapshot{}, string(phase)+" "+reason, is)
 }
 
-// stored is what the driver reports in the end.
+// stored is the driver's final report.
 func stored() map[string]any {
 	return map[string]any{
 		"creationTime": time.Now().UTC().Format(time.RFC3339), "readyToUse": true, "restoreSize": "1Gi",
@@ -90,7 +90,7 @@ func (w *world) noVolumeSnapshot(of string) {
 	})
 }
 
-// A manager that ends while a snapshot is made leaves one that may not be consistent.
+// A snapshot whose manager ends while creating it may be inconsistent.
 func TestAManagerEndsWhileASnapshotIsMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,7 @@ func TestAManagerEndsWhileASnapshotIsMade(t *testing.T) {
 	w.volumeSnapshot("required")
 	end()
 	w.manage(nil)
-	w.driver(volume, stored()) // the other one may be deleted already
+	w.driver(volume, stored()) // the other one may already be deleted
 	s := w.snapshotIs("any", v1.SnapshotReady, "")
 	require.False(t, *s.Status.Consistent)
 	require.Contains(t, s.Status.Message, "crash-consistent, as after a power cut: the manager was stopped")

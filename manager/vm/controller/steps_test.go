@@ -12,7 +12,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A VM is started, runs, is stopped and started again; its disks stay.
+// A VM starts, runs, stops and starts again, and keeps its disks.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

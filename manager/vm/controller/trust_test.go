@@ -20,9 +20,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// An image of the user's own runs in a pod without privileges, and in no other, also
-// not when the VM's definition becomes one that the administrator must allow, and its
-// pod is deleted then.
+// A user's own image runs only in an unprivileged pod. If the VM's definition changes to need the administrator's
+// permission, the pod is deleted.
 func TestNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -40,7 +39,7 @@ func TestNotTrusted(t *testing.T) {
 	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
 
-	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // which the scheduler does not use
+	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // the scheduler doesn't use it
 	first := w.pod("old")
 	w.report(first, runningSince(first.CreationTimestamp.Time))
 	w.say("old", first, stateBooted, nil)
@@ -65,8 +64,7 @@ func TestNotTrusted(t *testing.T) {
 	require.Empty(t, last.Spec.SchedulingGates)
 }
 
-// What an image that is not trusted may have left in a volume is remembered there,
-// before it runs.
+// A volume is marked with the untrusted image that may have written to it, before this image runs.
 func TestUntrustedVolume(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -74,7 +72,7 @@ func TestUntrustedVolume(t *testing.T) {
 	w.boot("web")
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Image = &v1.Image{Source: "evil.example/x"}
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("system", "2Gi") // which an unbound claim refuses
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("system", "2Gi") // refused for an unbound claim
 	})
 	claim := eventually(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{}, "it is marked",
 		func(c *corev1.PersistentVolumeClaim) bool {
@@ -99,10 +97,10 @@ func TestUntrustedVolume(t *testing.T) {
 	w.boot("web")
 }
 
-// privileged makes a VM's pod get more than the level restricted.
+// privileged makes a VM's pod need more rights than "restricted".
 func privileged(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "kvm" }
 
-// volume returns what a VM's status says of the claim of its runner's data.
+// volume returns the entry for the runner data's claim in a VM's status.
 func volume(vm *v1.VirtualMachine) v1.Volume {
 	i := slices.IndexFunc(vm.Status.Volumes, func(v v1.Volume) bool { return v.Claim == "runner-data-"+vm.Name+"-0" })
 	if i < 0 {
@@ -111,9 +109,8 @@ func volume(vm *v1.VirtualMachine) v1.Volume {
 	return vm.Status.Volumes[i]
 }
 
-// A claim that a user has prepared doesn't become that of a pod with more rights, whatever
-// is written into it: labels, the manager's annotations, the VM as its owner. Other pods
-// get it.
+// A claim that a user has prepared is never mounted in a pod with more rights, even if it has the manager's labels and
+// annotations and the VM as its owner. Other pods can mount it.
 func TestPreparedClaim(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -153,8 +150,7 @@ func TestPreparedClaim(t *testing.T) {
 	w.boot("plain")
 }
 
-// The claims of the VMs that an earlier manager has created, which kept no records, are
-// theirs.
+// Claims that an earlier manager version created without records still belong to their VMs.
 func TestClaimsOfAnEarlierManager(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,8 +173,7 @@ func TestClaimsOfAnEarlierManager(t *testing.T) {
 	w.boot("web")
 }
 
-// A manager that is killed between creating a claim and noting it leaves one that the next
-// manager knows.
+// If a manager is killed between creating and recording a claim, the next manager recognizes the claim.
 func TestManagerEndsBeforeItHasNotedAClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,8 +215,8 @@ func (w *world) podThatGoes(name string) *corev1.Pod {
 	})
 }
 
-// A claim that isn't the VM's is never mounted, not even by a VM that runs and gets a disk
-// of its name; when it is the VM's after all, its labels say so.
+// A claim that doesn't belong to the VM is never mounted, not even if a running VM gets a disk of that name; labels can
+// declare it as the VM's.
 func TestSomebodyElsesClaim(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

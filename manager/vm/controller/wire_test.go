@@ -10,19 +10,18 @@ import (
 	"time"
 )
 
-// A wire is what a manager's requests go through. It counts them, and can be cut:
-// before the n-th write arrives, or after it was carried out. The manager hears
-// nothing then, and is not heard: it might as well have been killed.
+// wire carries a manager's requests. It counts them and can be cut before the n-th write arrives, or after this write
+// was carried out. A cut manager is isolated completely, as if it had been killed.
 type wire struct {
 	mu     sync.Mutex
 	writes []string // method and path, and the field manager
-	reads  []string // of single objects: what the caches list and watch isn't there
-	cutAt  int      // the write, counted from 1; 0: never
-	after  bool     // it is carried out
-	only   string   // if it isn't "": a regular expression for the writes that are counted
-	late   string   // if it isn't "": the end of paths that are read when something was written, or after a while
+	reads  []string // of single objects, without the caches' lists and watches
+	cutAt  int      // number of the write, from 1; 0: never
+	after  bool     // cut after the write is carried out
+	only   string   // if not "": a regular expression for the counted writes
+	late   string   // if not "": the suffix of paths whose reads are delayed until after a write, or for a while
 	isCut  bool
-	cut    chan struct{} // closed then
+	cut    chan struct{} // closed when the wire is cut
 }
 
 func newWire() *wire { return &wire{cut: make(chan struct{})} }
@@ -64,8 +63,7 @@ func (c cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// note records a request, and reports whether it doesn't arrive, or nothing gets the
-// answer.
+// note records a request and reports whether to cut the wire before it arrives or before its answer returns.
 func (w *wire) note(r *http.Request) (before, after bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +85,7 @@ func (w *wire) note(r *http.Request) (before, after bool) {
 	return false, false
 }
 
-// named reports whether a path is that of an object, and not of a list.
+// named reports whether a path names a single object instead of a list.
 func named(path string) bool {
 	_, rest, _ := strings.Cut(path, "/namespaces/")
 	return strings.Count(rest, "/") >= 2

@@ -13,7 +13,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// known are classes, and why they are not known.
+// known provides classes, or the reason why they are unavailable.
 type known struct {
 	all         map[string]*v1.VirtualMachineClass
 	preset      string
@@ -25,7 +25,7 @@ func (k known) DefaultClass() *v1.VirtualMachineClass     { return k.all[k.prese
 func (k known) ClassesUnavailable() string                { return k.unavailable }
 func (k known) LogsIn(pool string) bool                   { return pool == "desktops" }
 
-// What a VM has of its class depends on what it took, on its pod, and on what is known.
+// A VM's values from its class depend on its recorded values, its pod, and the known classes.
 func TestResolveClass(t *testing.T) {
 	t.Parallel()
 	of := func(firmware string) *v1.VirtualMachineClass {
@@ -46,7 +46,7 @@ func TestResolveClass(t *testing.T) {
 	preset := class.Taken{Class: "uefi", ByDefault: true, Defaults: &v1.ClassDefaults{Firmware: "uefi"}}
 	for name, row := range map[string]struct {
 		class   string
-		was     *class.Taken // nil: there is no ConfigMap
+		was     *class.Taken // nil: no ConfigMap exists
 		seen    bool
 		pod     *corev1.Pod
 		classes known

@@ -16,8 +16,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// A VM that crashes for ever is started ever more seldom, but never less than every
-// 300 seconds, and forgets it all when it has run for long enough.
+// A VM that keeps crashing is restarted at growing intervals of at most 300 seconds, and a long enough run resets the
+// count.
 func TestLongCrashLoop(t *testing.T) {
 	t.Parallel()
 	s := is()
@@ -47,7 +47,7 @@ func TestLongCrashLoop(t *testing.T) {
 	require.Nil(t, CountFailures(s.VM.Status.Failures, s.Pod, false, now.Add(stableTime)))
 }
 
-// A pod that was made in the moment before is not started, and makes way.
+// A pod created just before an obstacle appeared isn't started, and is replaced.
 func TestGatedPod(t *testing.T) {
 	t.Parallel()
 	s := Situation{Snapshot: &Snapshot{VM: &v1.VirtualMachine{}, Pod: &corev1.Pod{}}}
@@ -83,7 +83,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// The scheduler doesn't know the VM's fields.
+// The message about an unschedulable pod names the responsible fields of the VM, which the scheduler doesn't know.
 func TestUnplaced(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
@@ -114,21 +114,21 @@ func TestUnplaced(t *testing.T) {
 		"; a guest for arm64 needs nodes with kubernetes.io/arch=arm64 (docs/tasks/placement.md)")
 }
 
-// The cells of docs/reference/virtual-machines.md, Run policies, that the end of a machine decides.
+// The end of a machine leads to the results in the table "Run policies" of docs/reference/virtual-machines.md.
 func TestRunPolicies(t *testing.T) {
 	t.Parallel()
 	end := func(cause string, code int32) func(*Situation) {
 		return said(stateStopped, &v1.Outcome{Cause: cause, ExitCode: code})
 	}
 	killed := terminatedWith(137, "")
-	restarted := runningSince(noon.Add(-time.Second)) // by the kubelet, after its runner was killed, too
+	restarted := runningSince(noon.Add(-time.Second)) // by the kubelet, even after its runner was killed
 	restarted.LastTerminationState.Terminated = killed.State.Terminated
 	stops, again, replace := Decision{Replicas: 1, Stop: true}, Decision{Replicas: 1}, "another pod"
 	stopped := []v1.RunPolicy{v1.AlwaysOnUnlessStoppedManually, v1.Manual}
 	for what, row := range map[string]struct {
 		how    func(*Situation)
-		stop   []v1.RunPolicy // the policies by which the VM stays off
-		others any            // what becomes of it by others: a pod with this decision, or another pod
+		stop   []v1.RunPolicy // run policies that keep the VM off
+		others any            // result for the other policies: a pod with this decision, or another pod
 	}{
 		"the guest runs":       {func(*Situation) {}, nil, again},
 		"the guest shuts down": {end(causeGuest, 0), stopped, replace},
@@ -170,7 +170,7 @@ func TestRunPolicies(t *testing.T) {
 	}
 }
 
-// A VM waits for the Secrets that it names, and one that has missed some is started again when one was written since.
+// A VM waits for its Secrets, and restarts after a failure if a missing Secret has been written since.
 func TestData(t *testing.T) {
 	t.Parallel()
 	at := func(second int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(second) * time.Second)) }

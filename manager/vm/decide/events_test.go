@@ -16,7 +16,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// was makes the status say a phase and a reason.
+// was sets the phase and the reason in the status.
 func was(phase v1.Phase, reason string) func(*Situation) {
 	return func(s *Situation) { s.VM.Status.Phase, s.VM.Status.Reason = phase, reason }
 }
@@ -25,7 +25,7 @@ func started(initiator string) Event {
 	return Event{"Started", "Start", initiator, "the guest is running on node n1", "1", false}
 }
 
-// What has happened has one event, which says who caused it, and a key of its own.
+// Each change has one event, which names its initiator and has a unique key.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	running := Phase{Phase: v1.PhaseRunning}
@@ -125,7 +125,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A type that is refused has an event when its message is another one.
+// A refused type has an event only if its message is new.
 func TestEventsOfTheType(t *testing.T) {
 	t.Parallel()
 	s := is(was(v1.PhaseRunning, ""), func(s *Situation) { s.VM.Generation = 3 })
@@ -139,7 +139,7 @@ func TestEventsOfTheType(t *testing.T) {
 	require.Empty(t, Events(s, Findings{Type: TypeAccepted()}, p))
 }
 
-// Strays distinguish what a VM without a pod waits for.
+// For a VM without a pod, the key of an event comes from the stray pod that it waits for.
 func TestPodsOfAnEvent(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, podsOf(is(noPod)))
@@ -170,7 +170,7 @@ func TestPodReplaced(t *testing.T) {
 	}
 }
 
-// A claim with the machine's state that is made anew is a warning.
+// Recreating the claim with the machine's state is a warning.
 func TestClaimMade(t *testing.T) {
 	t.Parallel()
 	disk := ClaimMade(&objects.Claim{Name: "data-web-0", Path: "spec.vm.disks[0]"}, "u")
@@ -184,7 +184,7 @@ func TestClaimMade(t *testing.T) {
 		"since the previous one is gone: the machine gets a new uuid, firmware variables and TPM", state.Note)
 }
 
-// Of several steps the first obstacle counts, all problems, the earliest time and every error.
+// A combined report has the first obstacle, all problems, the earliest time and every error.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	first, second := errors.New("first"), errors.New("second")
@@ -239,7 +239,7 @@ func TestHappenedAt(t *testing.T) {
 	require.Equal(t, noon.Add(time.Minute), HappenedAt(e))
 }
 
-// What the API server refuses as it is, is for the user; other errors may pass.
+// The user must solve a permanent rejection by the API server; other errors are temporary.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "pods"}
@@ -267,7 +267,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Why a pod is rejected is said without who has found it, and with the fields that cause it.
+// The message about a rejected pod omits the component that rejected it and names the responsible fields.
 func TestPodRejected(t *testing.T) {
 	t.Parallel()
 	s := &Snapshot{VM: machine("web"), Settings: objects.DefaultSettings()}

@@ -65,7 +65,7 @@ func TestEvictionOf(t *testing.T) {
 	}
 }
 
-// Of each pod, and after each attempt, there is one operation by which the guest leaves.
+// Each pod, and each new attempt after a failure, gets exactly one Evict operation.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	s := &Snapshot{VM: &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, Pod: &corev1.Pod{}}
@@ -80,7 +80,7 @@ func TestLeave(t *testing.T) {
 	require.Equal(t, "drain-web-a7634501-6a0b", Leave(s).Name)
 }
 
-// What becomes of the pods of a VM whose guest moves, has moved, or has not.
+// The decision about a VM's two pods fits each stage of a migration.
 func TestPodsOfAMigration(t *testing.T) {
 	t.Parallel()
 	pod := func(uid types.UID) *corev1.Pod {
@@ -95,7 +95,7 @@ func TestPodsOfAMigration(t *testing.T) {
 	s.VM.Status.Migration = m
 	s.Other = pod("second")
 	require.Equal(t, Decision{Replicas: 1}, Decide(s), "the guest may be in the second pod")
-	s.Pod = pod("third") // instead of the one that had the guest
+	s.Pod = pod("third") // replaces the guest's pod
 	require.Equal(t, Decision{Replicas: 1}, Decide(s), "that is decided when the migration has ended")
 	m.Stage = v1.MigrationFailed
 	require.NotEmpty(t, Decide(s).Replace)

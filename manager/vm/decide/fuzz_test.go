@@ -9,8 +9,7 @@ import (
 	"vmop/internal/printable"
 )
 
-// FuzzTermination lets a container leave anything as its termination message: the outcome
-// that is read from it is printable and short.
+// FuzzTermination proves that any termination message of a container leads to a printable, short outcome.
 func FuzzTermination(f *testing.F) {
 	for _, text := range []string{
 		"", "OOM", `{"cause": "guest", "message": "bye"}`, `{"cause": "\u001b[2J", "message": "a\nb", "exitCode": 1}`,

@@ -10,7 +10,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// copyDisks is recommended only if nothing else keeps the guest on its node.
+// copyDisks is recommended only if the disks are the only obstacle to a migration.
 func TestMigratable(t *testing.T) {
 	t.Parallel()
 	local := func(vm *v1.VirtualMachine) {

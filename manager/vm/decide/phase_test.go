@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// is makes a Situation: a VM that is to run, with a running pod.
+// is returns the Situation of a VM in the state Running with a running pod, after the given changes.
 func is(changes ...func(*Situation)) Situation {
 	s := Situation{Snapshot: &Snapshot{VM: machine("web"), Now: noon}}
 	s.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "1"}}
@@ -43,7 +43,7 @@ func runningSince(at time.Time) corev1.ContainerStatus {
 	}}
 }
 
-// limitedTo gives a VM a limit on memory.
+// limitedTo gives a VM a memory limit.
 func limitedTo(memory string) func(*Situation) {
 	return func(s *Situation) {
 		s.VM.Spec.VM.MaximumCPUs = new(int32(1))
@@ -104,7 +104,7 @@ func going(until time.Time) func(*Situation) {
 	return func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: until} }
 }
 
-// shortened makes the grace period of a pod that is being deleted 1 of 935 seconds.
+// shortened changes the grace period of a pod that is being deleted from 935 seconds to 1.
 func shortened(s *Situation) {
 	s.Pod.DeletionGracePeriodSeconds, s.Pod.Spec.TerminationGracePeriodSeconds = new(int64(1)), new(int64(935))
 }
@@ -120,7 +120,7 @@ func failures(count int32, ago time.Duration) func(*Situation) {
 	}
 }
 
-// neglectedFor is a pod on a node that the VM names, which has said nothing of it.
+// neglectedFor gives the VM a pod of this age on the node that it names, and which hasn't reported about the pod.
 func neglectedFor(age time.Duration) func(*Situation) {
 	return func(s *Situation) {
 		noPodYet(s)
@@ -451,8 +451,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A failure that happened while the manager was away, and after which the kubelet has
-// started the container again, has an event with its reason.
+// A failure that happened while the manager was down, and after which the kubelet restarted the container, has an event
+// with its reason.
 func TestUnnoticedFailure(t *testing.T) {
 	t.Parallel()
 	s := is()
@@ -479,7 +479,7 @@ func TestCountFailures(t *testing.T) {
 	goes := fresh.DeepCopy()
 	goes.DeletionTimestamp = &at
 	asked := is(with(terminatedWith(143, `{"cause":"asked","exitCode":143}`))).Pod
-	timeless := fresh.DeepCopy() // a node that was lost doesn't know
+	timeless := fresh.DeepCopy() // a lost node doesn't know the times
 	timeless.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Time{}
 	last, seen := &v1.Outcome{Cause: causeUnknown, ExitCode: 1}, metav1.NewTime(noon)
 	for name, tt := range map[string]struct {
@@ -567,7 +567,7 @@ func TestCountFailures(t *testing.T) {
 	}
 }
 
-// The API server keeps runners from the manager's conditions.
+// The admission policy keeps runners from writing the manager's conditions.
 func TestPolicyKnowsTheManagersConditions(t *testing.T) {
 	t.Parallel()
 	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "admission-policy.yaml"))

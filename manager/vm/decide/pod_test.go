@@ -13,7 +13,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A container that left no outcome is described by its reason, unless that says nothing.
+// A container that left no outcome is described by its reason, unless the reason is meaningless.
 func TestOutcomeOfAContainer(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, terminationOutcome(nil))
@@ -72,7 +72,7 @@ func TestFinalStatus(t *testing.T) {
 	}
 }
 
-// Conditions of the machine end with it, at the time they change; others are not made.
+// The machine's conditions end with the machine, with the time of the change, and no conditions are added.
 func TestConditionsOfTheFinalStatus(t *testing.T) {
 	t.Parallel()
 	before, names := metav1.NewTime(noon.Add(-time.Hour)), v1.MachineConditions()
@@ -106,8 +106,8 @@ func TestConditionsOfTheFinalStatus(t *testing.T) {
 	require.Equal(t, reasonVMStopped, gone.Runner.Reason)
 }
 
-// A pod that is being deleted is looked at when it should have gone, and again when a
-// kubelet that keeps to the first grace period should have ended it.
+// A pod that is being deleted is checked after its grace period, and if that was shortened, again after the original
+// one.
 func TestLookAgainAt(t *testing.T) {
 	t.Parallel()
 	const late = deletionReserve + time.Second
@@ -123,7 +123,7 @@ func TestLookAgainAt(t *testing.T) {
 	require.Zero(t, LookAgainAt(pod, noon.Add(late)), "it isn't shorter")
 }
 
-// A status that says what it is to say is not written again.
+// An unchanged status isn't written again.
 func TestSameStatus(t *testing.T) {
 	t.Parallel()
 	at := metav1.NewTime(noon)
@@ -176,7 +176,7 @@ func TestSameStatus(t *testing.T) {
 	}
 }
 
-// A VM that is being deleted keeps what the last reconciliation has found.
+// A VM that is being deleted keeps the results of the last reconciliation.
 func TestStatusOfAVMThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	kept := []metav1.Condition{{Type: v1.ConditionReconciled, Status: metav1.ConditionTrue, Message: "kept"}}
@@ -192,7 +192,7 @@ func TestStatusOfAVMThatIsBeingDeleted(t *testing.T) {
 	require.Equal(t, "n1", status.NodeName)
 }
 
-// A VM that may do more than others is not started with an image that is not trusted.
+// A VM with more rights doesn't start with an untrusted claim.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	s := &Snapshot{VM: machine("web"), Settings: objects.DefaultSettings()}
@@ -206,7 +206,7 @@ func TestTrust(t *testing.T) {
 	require.Equal(t, Stalled{ReasonNotTrusted, did.Problems[0].Message}, did.Obstacle)
 }
 
-// What two steps meet is said once.
+// A problem that two steps report appears only once.
 func TestReconciled(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, Verdict{metav1.ConditionTrue, "Done", ""}, reconciledVerdict(nil))
@@ -214,7 +214,7 @@ func TestReconciled(t *testing.T) {
 		reconciledVerdict([]Problem{{"A", "one"}, {"B", "two"}, {"B", "one"}}))
 }
 
-// The template of VM-Operator that the type standard replaces needs nothing else.
+// VM-Operator's own template, which the type "standard" replaces, is accepted; any other template needs a type.
 func TestTemplatesOfVMOperator(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ template, source, want string }{
@@ -232,7 +232,7 @@ func TestTemplatesOfVMOperator(t *testing.T) {
 	}
 }
 
-// A type that a VM keeps, and one whose ConfigMap is missing, is not checked.
+// A kept type isn't checked, and neither is a type with a missing ConfigMap.
 func TestPreviewOfAType(t *testing.T) {
 	t.Parallel()
 	s := is().Snapshot
@@ -250,7 +250,7 @@ func TestPreviewOfAType(t *testing.T) {
 	require.Nil(t, TypeUnknown("").Obstacle())
 }
 
-// Why a VM is not to run.
+// The message explains why a VM isn't running.
 func TestNotWanted(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]Situation{
@@ -263,7 +263,7 @@ func TestNotWanted(t *testing.T) {
 	}
 }
 
-// A VM that is being deleted stays as long as a finalizer of another program holds it.
+// A VM that is being deleted stays as long as other programs' finalizers hold it.
 func TestFinalizers(t *testing.T) {
 	t.Parallel()
 	holds := func(s *Situation) {
@@ -278,7 +278,7 @@ func TestFinalizers(t *testing.T) {
 	}
 }
 
-// A node that the VM names has acknowledged a pod when it has reported anything about it.
+// A node that the VM names has acknowledged a pod as soon as it reports anything about the pod.
 func TestAcknowledgeBy(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, AcknowledgeBy(nil))
@@ -298,7 +298,7 @@ func TestAcknowledgeBy(t *testing.T) {
 	}
 }
 
-// The machine's conditions are the manager's to begin as long as no runner has reported.
+// The manager writes the machine's first conditions as long as no runner has reported.
 func TestFirstConditions(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, is().firstConditions())

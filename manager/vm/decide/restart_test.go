@@ -15,8 +15,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// awaitsRestart is a VM that runs in the pod "now", with a change that the manager may restart it
-// for at once.
+// awaitsRestart returns a VM that runs in the pod "now" with a change that the manager may apply immediately with a
+// restart.
 func awaitsRestart() (Situation, Findings) {
 	vm := machine("web")
 	vm.Generation = 3
@@ -64,7 +64,7 @@ func TestRestartOf(t *testing.T) {
 	noPod := func(s *Situation, _ *Findings) { s.Pod = nil }
 	for what, tt := range map[string]struct {
 		change func(*Situation, *Findings)
-		want   string // the condition, "due", "busy", and whose record is kept
+		want   string // the condition, "due", "busy", and the origin of the record
 	}{
 		"it is to be restarted": {func(*Situation, *Findings) {}, "True WaitingForRateLimit due"},
 		"approved by hand": {
@@ -157,7 +157,7 @@ func TestRestartOf(t *testing.T) {
 	}
 }
 
-// It is recorded what is restarted for, and then the pod is deleted, if it is the same still.
+// The manager first records the reasons for a restart, and then deletes the pod if it is unchanged.
 func TestTakeARestart(t *testing.T) {
 	t.Parallel()
 	s, found := awaitsRestart()
@@ -185,7 +185,7 @@ func TestTakeARestart(t *testing.T) {
 	require.True(t, RestartOf(s, found).Due, "the change is another one")
 }
 
-// What a pod is made with reaches the guest by a move, and by a restart only if that has failed.
+// A change of the pod reaches the guest by a migration, and by a restart only after a failed migration.
 func TestUpdateOf(t *testing.T) {
 	t.Parallel()
 	awaits := func(paths ...string) (Situation, Findings) {

@@ -10,7 +10,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A start ends when the guest of a new pod runs; its times are left out if they contradict each other.
+// A start ends when the guest of a new pod is running; contradictory times are left out.
 func TestStartOf(t *testing.T) {
 	t.Parallel()
 	at := func(second int) metav1.Time { return metav1.NewTime(time.Unix(int64(1000+second), 0)) }
@@ -35,7 +35,7 @@ func TestStartOf(t *testing.T) {
 	for what, row := range map[string]struct {
 		change func(*Situation)
 		now    v1.Phase
-		want   *Start // nil: none has ended
+		want   *Start // nil: no start has ended
 	}{
 		"it runs":                      {taken(3), v1.PhaseRunning, takenAt(3)},
 		"taken in the same second":     {taken(0), v1.PhaseRunning, takenAt(0)},

@@ -9,8 +9,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A restart is awaited by changes of the pod, which the manager finds, and by those that
-// the runner reports; what the runner has said of a pod is of no account.
+// A VM needs a restart for the pod changes that the manager finds and for the changes that the runner reports. Reported
+// changes of the pod are ignored.
 func TestWhatAwaitsARestart(t *testing.T) {
 	t.Parallel()
 	const disks, node = "vm.disks", "nodeName"
@@ -22,7 +22,7 @@ func TestWhatAwaitsARestart(t *testing.T) {
 	}
 	for what, tt := range map[string]struct {
 		found, reported []v1.RestartAwaitingChange
-		want            string // in the message; "": nothing is awaited
+		want            string // in the message; "": no restart needed
 	}{
 		"nothing":               {nil, nil, ""},
 		"the manager's":         {changes(node), nil, node},

@@ -12,7 +12,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// When a registry is asked for the type of a VM, and what for.
+// The manager contacts a registry for a VM's type only when it needs the type or a newer version.
 func TestNextTypeImage(t *testing.T) {
 	t.Parallel()
 	const image, full = "types/mine:1", "docker.io/types/mine:1"

@@ -22,7 +22,7 @@ import (
 	"vmop/vmtypes/artifact"
 )
 
-// A world is a fetcher, its clock, and a registry that counts what is read.
+// world is a fetcher with its clock and a registry that counts reads.
 type world struct {
 	*fetch.Fetcher
 	host    string
@@ -63,7 +63,7 @@ func begin(t *testing.T) *world {
 	return w
 }
 
-// ask waits for what is read for the VM "web".
+// ask waits for the result for the VM "web".
 func (w *world) ask(t *testing.T, r fetch.Request) fetch.Result {
 	t.Helper()
 	if result := w.Fetch(t.Context(), "web", r); !result.Pending {
@@ -73,7 +73,7 @@ func (w *world) ask(t *testing.T, r fetch.Request) fetch.Result {
 	return w.Fetch(t.Context(), "web", r)
 }
 
-// A registry is asked once until what it said is forgotten.
+// The registry is read once until the result is forgotten.
 func TestFetchOnce(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -94,7 +94,7 @@ func TestFetchOnce(t *testing.T) {
 	require.ErrorContains(t, w.ask(t, request).Err, "imagePullSecret keys: there is none")
 }
 
-// After a failure there is a pause, which doubles.
+// After each failure the pause doubles.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -115,7 +115,7 @@ func TestPauses(t *testing.T) {
 	require.True(t, fetch.IsForGood(w.ask(t, request).Err))
 }
 
-// What was forgotten while it was read is nothing any more.
+// A result that is forgotten during its read is dropped.
 func TestForgottenMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -129,7 +129,7 @@ func TestForgottenMeanwhile(t *testing.T) {
 	require.Empty(t, w.changed)
 }
 
-// A user who names the registry of a VM type can't make the manager ask an internal server.
+// A user who names the registry of a VM type can't make the manager contact an internal server.
 func TestInternalRegistriesAreNotAsked(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

@@ -20,7 +20,7 @@ const (
 	diskSpec  = "spec.vm.disks[0].volumeClaimTemplate.spec"
 )
 
-// claimOf returns the disk's claim as a VM asks for it, of which there is one with annotations.
+// claimOf returns the disk's desired claim for a VM whose existing claim has these annotations.
 func claimOf(t *testing.T, wants func(*v1.ClaimSpec), annotations map[string]string) objects.Claim {
 	t.Helper()
 	vm := sample(t, func(vm *v1.VirtualMachine) {
@@ -35,7 +35,7 @@ func claimOf(t *testing.T, wants func(*v1.ClaimSpec), annotations map[string]str
 	return claims[1]
 }
 
-// stored is a claim with a volume of 40 GiB.
+// stored returns a claim with a volume of 40 GiB.
 func stored(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	c.Spec.StorageClassName, c.Spec.VolumeMode, c.Spec.VolumeName = new("slow"), new(corev1.PersistentVolumeBlock), "pv"
@@ -46,7 +46,8 @@ func stored(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolume
 	return c
 }
 
-// What can't change in a claim is noted in it, so that it is known without a read, and said with what it has.
+// Differences in a claim's immutable fields are recorded in the claim, so that they are known without a read, and are
+// reported with the actual values.
 func TestWhatAClaimKeeps(t *testing.T) {
 	t.Parallel()
 	type (
@@ -58,7 +59,7 @@ func TestWhatAClaimKeeps(t *testing.T) {
 	for what, row := range map[string]struct {
 		wants func(*spec)
 		has   func(*claim)
-		kept  string // field: has -> wanted
+		kept  string // field: actual -> desired
 	}{
 		"nothing": {func(*spec) {}, func(*claim) {}, ""},
 		"another class": {
@@ -133,7 +134,7 @@ func TestWhatAClaimKeeps(t *testing.T) {
 		"it waits for one")
 }
 
-// kept returns what a claim keeps, with ! what keeps its VM from starting.
+// kept returns the differences that a claim keeps, with "!" before those that prevent the VM's start.
 func kept(t *testing.T, c objects.Claim) (all string) {
 	t.Helper()
 	for _, p := range c.Kept {
@@ -148,7 +149,7 @@ func kept(t *testing.T, c objects.Claim) (all string) {
 	return all
 }
 
-// A claim that can't be as it should is explained in terms of the VM.
+// Problems of a claim are described in terms of the VM.
 func TestClaimsAreExplained(t *testing.T) {
 	t.Parallel()
 	class := func(name *string) func(*corev1.PersistentVolumeClaim) {

@@ -12,8 +12,8 @@ import (
 	"vmop/vmspec"
 )
 
-// sameKey are the fields of spec.vm with a default, and the keys of the runner's
-// configuration that they become. Of those with "" the runner sees nothing.
+// sameKey maps the fields of spec.vm with a default to the corresponding keys of the runner's configuration; "" marks
+// fields that the runner doesn't receive.
 var sameKey = map[string]string{
 	"cpuTopology.sockets":                          "vm.sockets",
 	"cpuTopology.diesPerSocket":                    "vm.diesPerSocket",
@@ -33,7 +33,7 @@ var sameKey = map[string]string{
 	"display.spice.usbRedirects":                   "vm.display.spice.usbRedirects",
 }
 
-// otherDefault are the defaults of the resource that are not the runner's, and why.
+// otherDefault lists the resource's defaults that differ from the runner's, with the reason.
 var otherDefault = map[string]string{
 	"cpuTopology.sockets":              "1: VM-Operator's resource; QEMU chooses the same for one that is not given",
 	"maximumRam":                       "1Gi: the runner's is the same, in bytes",
@@ -44,8 +44,7 @@ var otherDefault = map[string]string{
 	"networks[].user.ports[].protocol": "TCP: as in Kubernetes; the runner's is tcp",
 }
 
-// A field that is left out of a VM is the same as one that is left out of the runner's
-// configuration.
+// A field omitted from a VM has the same effect as a key omitted from the runner's configuration.
 func TestDefaultsOfTheResourceAreTheRunners(t *testing.T) {
 	t.Parallel()
 	schema, err := schemaOfVMs()

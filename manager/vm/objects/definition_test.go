@@ -13,8 +13,8 @@ import (
 	"vmop/manager/vm/class"
 )
 
-// podDefinition reads a VM as an API server returns it: with the defaults of the
-// resource's definition, a uid and a generation.
+// podDefinition reads a VM as an API server returns it, with the defaults of the resource's definition, a UID and a
+// generation.
 func podDefinition(t testing.TB, file string) *v1.VirtualMachine {
 	t.Helper()
 	object, err := withDefaults(file)
@@ -29,7 +29,7 @@ func podDefinition(t testing.TB, file string) *v1.VirtualMachine {
 	return resolved
 }
 
-// withDefaults reads a resource and sets what it leaves out.
+// withDefaults reads a resource and sets the defaults of missing fields.
 func withDefaults(file string) (map[string]any, error) {
 	schema, err := schemaOfVMs()
 	if err != nil {
@@ -43,7 +43,7 @@ func withDefaults(file string) (map[string]any, error) {
 	return object, nil
 }
 
-// schemaOfVMs returns what the definition of the resource says of defaults.
+// schemaOfVMs returns the defaults in the resource's definition.
 func schemaOfVMs() (properties, error) {
 	var definition struct {
 		Spec struct {
@@ -67,14 +67,14 @@ func readYAML(file string, into any) error {
 	return yaml.Unmarshal(text, into)
 }
 
-// properties are what of a schema concerns defaults.
+// properties are the parts of a schema that concern defaults.
 type properties struct {
 	Default    any
 	Properties map[string]properties
 	Items      *properties
 }
 
-// complete sets the defaults of what is below a value.
+// complete sets the defaults in a value and everything below it.
 func (s properties) complete(value any) {
 	switch v := value.(type) {
 	case map[string]any:

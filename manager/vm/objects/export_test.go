@@ -14,7 +14,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// An export is a pod of no VM, has the one claim, and writes only if it is to.
+// An export is a pod outside of any VM. It mounts a single claim, and writes only if requested.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	s := objects.Settings{Image: "runner:1", ImagePullPolicy: corev1.PullAlways}

@@ -18,8 +18,7 @@ import (
 	"vmop/runner/config"
 )
 
-// notForTheMachine are the fields of spec.vm that say nothing to the runner, with who
-// reads them.
+// notForTheMachine lists the fields of spec.vm that the runner doesn't use, with their actual user.
 var notForTheMachine = map[string]string{
 	"state":                  "manager/vm/controller: the number of replicas",
 	"display.spice.server":   "not used: viewers connect through the manager",
@@ -36,7 +35,7 @@ var notForTheMachine = map[string]string{
 	"disks[].volumeClaimTemplate.spec.volumeAttributesClassName": "the claim",
 }
 
-// notForThePod are fields that no object is made of.
+// notForThePod lists the fields that don't affect any object, with the reason.
 var notForThePod = map[string]string{
 	"vm.state":                        "manager/vm/controller: the number of replicas",
 	"vm.display.spice.server":         "not used: viewers connect through the manager",
@@ -56,8 +55,8 @@ var notForThePod = map[string]string{
 	"dataSource.name":                 "the claims, if they are made of it",
 }
 
-// Each field of the API reaches what is made of a VM: who adds one has to give it two
-// values in testdata and to see that they make a difference, or to say here why not.
+// Each field of the API affects the objects of a VM. If you add a field, add two values with different results to
+// testdata, or list it above with the reason.
 func TestEveryFieldArrives(t *testing.T) {
 	t.Parallel()
 	one := podDefinition(t, filepath.Join("testdata", "every-field.yaml"))
@@ -69,7 +68,7 @@ func TestEveryFieldArrives(t *testing.T) {
 		require.NoError(t, err)
 	}
 	values, others := leaves(t, one), leaves(t, other)
-	paths := map[string]string{} // of the API, to an example
+	paths := map[string]string{} // from the API's paths to an example
 	for path := range mergeKeys(values, others) {
 		if !reflect.DeepEqual(values[path], others[path]) {
 			paths[anyIndex(path)] = path
@@ -93,7 +92,7 @@ func TestEveryFieldArrives(t *testing.T) {
 	}
 }
 
-// products is what is made of a VM, as text.
+// products are the objects of a VM as text.
 type products struct{ config, all string }
 
 func made(t *testing.T, vm *v1.VirtualMachine) products {
@@ -107,8 +106,7 @@ func made(t *testing.T, vm *v1.VirtualMachine) products {
 	return products{string(text), string(everything)}
 }
 
-// apiPaths yields the fields of the API that a user gives a value to: what is of
-// another package counts as one value.
+// apiPaths yields the fields of the API that a user can set. A value with another package's type counts as one field.
 func apiPaths(path string, of reflect.Type) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for of.Kind() == reflect.Pointer {
@@ -133,7 +131,7 @@ func apiPaths(path string, of reflect.Type) func(func(string) bool) {
 	}
 }
 
-// leaves returns the values of a spec by path, as far as apiPaths goes.
+// leaves returns the values of a spec by path, to the same depth as apiPaths.
 func leaves(t *testing.T, vm *v1.VirtualMachine) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(vm.Spec)
@@ -173,7 +171,7 @@ func anyIndex(path string) string {
 	return regexp.MustCompile(`\[[0-9]+\]`).ReplaceAllString(path, "[]")
 }
 
-// changed returns a copy of a VM in which one field has another value, or none.
+// changed returns a copy of a VM with another value in one field, or without the field.
 func changed(t *testing.T, vm *v1.VirtualMachine, path string, value any) *v1.VirtualMachine {
 	t.Helper()
 	text, err := json.Marshal(vm.Spec)

@@ -14,9 +14,8 @@ import (
 	"vmop/runner/config"
 )
 
-// Whatever is in a resource, even what no API server would let through: the runner's
-// file can be read, and has in it what the resource had. Whether that makes sense is
-// another question.
+// FuzzConfig proves that the runner's file is readable and has the resource's values, for any resource, even one that
+// an API server would reject. It doesn't check whether the values are sensible.
 func FuzzConfig(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*every*.yaml"))
 	require.NoError(f, err)

@@ -12,8 +12,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// While a guest moves, the stateful set has two pods, and its template is that of the second: it waits for the guest,
-// on another node, with a volume of its own for the data of its runner. Then it has the second one only.
+// During a migration, the stateful set has two pods and the second pod's template. The second pod waits for the guest
+// on another node, with its own volume for the runner's data. Afterwards the set has only the second pod.
 func TestAStatefulSetWhileAGuestMoves(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
@@ -89,7 +89,7 @@ spec:
 	require.Nil(t, after.NodeSelector)
 }
 
-// What keeps the guest of a VM on its node.
+// OneNode reports what keeps a VM's guest on its node.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
@@ -109,7 +109,7 @@ func TestOneNode(t *testing.T) {
 	require.Equal(t, "spec.nodeName names it", objects.OneNode(vm, false))
 }
 
-// Disks that are copied let a guest leave its node; images aren't.
+// Copied disks let a guest leave its node; images don't.
 func TestCopiesOfDisks(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
@@ -138,7 +138,7 @@ func TestCopiesOfDisks(t *testing.T) {
 	require.True(t, objects.CopiesDisks(vm, here), "it is asked for")
 }
 
-// Two pods with one tap are never on one node.
+// Two pods with the same tap never run on one node.
 func TestTapsAreOfANode(t *testing.T) {
 	t.Parallel()
 	image := []v1.RestartAwaitingChange{{Path: "image.source"}}

@@ -14,8 +14,8 @@ import (
 	"vmop/test/cluster"
 )
 
-// works is what a runner does first of all, done by a shell: private files in its
-// directories, and for the networks that have one a tap.
+// works is a shell version of a runner's first actions: it creates private files in its directories, and taps for the
+// networks that use them.
 const works = `set -e
 test "$POD_NAME" = test-vm-0
 mkdir -m 700 /run/vmrunner/test-vm
@@ -28,7 +28,7 @@ tap | masquerade) tunctl -t vmtest$$; ip link set vmtest$$ up; tunctl -d vmtest$
 esac
 echo works >/dev/termination-log`
 
-// The rights that a pod gets are enough on a real node for what it gets them for.
+// rights proves on a real node that a pod's rights are enough for their purpose.
 func (s *server) rights(t *testing.T) {
 	for kind, network := range networkSpecs() {
 		t.Run(kind, func(t *testing.T) {
@@ -47,7 +47,7 @@ func (s *server) rights(t *testing.T) {
 			pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", works}
 			pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "NETWORK", Value: kind})
 			for i := range pod.Spec.Volumes {
-				if pod.Spec.Volumes[i].PersistentVolumeClaim != nil { // there is no storage here
+				if pod.Spec.Volumes[i].PersistentVolumeClaim != nil { // this node has no storage
 					pod.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 				}
 			}
@@ -61,7 +61,7 @@ func (s *server) rights(t *testing.T) {
 	}
 }
 
-// networkSpecs are one of each kind.
+// networkSpecs returns one network of each kind.
 func networkSpecs() map[string]v1.Network {
 	return map[string]v1.Network{
 		"user":       {User: &v1.UserNetwork{}},
@@ -70,7 +70,7 @@ func networkSpecs() map[string]v1.Network {
 	}
 }
 
-// podOf is the pod that a StatefulSet would make.
+// podOf returns the pod that a StatefulSet would create.
 func podOf(t *testing.T, vm *v1.VirtualMachine, settings objects.Settings) *corev1.Pod {
 	t.Helper()
 	text, err := json.Marshal(statefulSet(t, vm, settings, "secret"))

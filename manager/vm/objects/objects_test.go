@@ -17,14 +17,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// settings are those of a manager without a configuration.
+// settings returns the settings of a manager without a configuration.
 func settings() objects.Settings {
 	s := objects.DefaultSettings()
 	s.Version, s.Image, s.Trust.Bridges = "1.2.3", "example.test/vmop/runner:1.2.3", []string{"*"}
 	return s
 }
 
-// settingsOf are those that the golden files were made with.
+// settingsOf returns the settings for the golden files.
 func settingsOf(name string) objects.Settings {
 	s := settings()
 	switch name {
@@ -43,8 +43,7 @@ func settingsOf(name string) objects.Settings {
 	return s
 }
 
-// all returns the objects of a VM of which nothing exists, in the order in which
-// they are made.
+// all returns all objects of a new VM, in the order of their creation.
 func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 	t.Helper()
 	configMap, err := objects.ConfigMap(vm, s, objects.Given{}, "")

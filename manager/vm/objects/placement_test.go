@@ -10,7 +10,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// Terms of VMs and pods are those of pods, after the ones that the VM has for pods.
+// Affinity terms for VMs become terms for pods and follow the VM's own pod terms.
 func TestAffinityOfVMs(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ of, want string }{
@@ -53,7 +53,7 @@ func TestAffinityOfVMs(t *testing.T) {
 	}
 }
 
-// A pod that runs is shown in the VM's own words what awaits its restart.
+// A running pod shows pending affinity changes under the VM's own field names.
 func TestAffinityOfVMsAwaitsARestart(t *testing.T) {
 	t.Parallel()
 	running := pod(t, sample(t, nil))
@@ -65,8 +65,8 @@ func TestAffinityOfVMsAwaitsARestart(t *testing.T) {
 	}}, objects.PodChanges(running, statefulSet(t, changed, settings(), "secret")))
 }
 
-// A pod goes to nodes of the guest's architecture, beside all that the definition requires. That is left to a VM
-// that is emulated, if it names the label; and to one that names its node.
+// A pod requires a node with the guest's architecture in addition to the definition's requirements, except for an
+// emulated VM that names the architecture label, and for a VM that names its node.
 func TestArchitectureOfNodes(t *testing.T) {
 	t.Parallel()
 	arm := `[{key: kubernetes.io/arch, operator: In, values: [arm64]}]`

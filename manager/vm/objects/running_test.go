@@ -17,7 +17,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// pod is the running one of a VM.
+// pod returns the metadata of a VM's running pod.
 func pod(t *testing.T, vm *v1.VirtualMachine) *metav1.ObjectMeta {
 	t.Helper()
 	template := statefulSet(t, vm, settings(), "secret").Spec.Template
@@ -73,8 +73,8 @@ func TestPodChanges(t *testing.T) {
 		"a pod that the manager has not made")
 }
 
-// Whatever a pod is made from is known as the manager's part of the pending changes,
-// here and to the API server, which keeps runners from it.
+// The manager and the admission policy treat every path that affects a pod as the manager's part of the pending
+// changes, which runners can't write.
 func TestPathsOfPods(t *testing.T) {
 	t.Parallel()
 	policy, err := os.ReadFile("../../../deploy/admission-policy.yaml")
@@ -110,7 +110,7 @@ func TestPathsOfPods(t *testing.T) {
 	}
 }
 
-// What is too long to be shown is still seen to differ.
+// Differences are found even in values that are too long to be shown.
 func TestPodChangesOfLongValues(t *testing.T) {
 	t.Parallel()
 	tolerating := func(last string) *v1.VirtualMachine {
@@ -174,7 +174,7 @@ func TestPodPatch(t *testing.T) {
 	require.Empty(t, patch(after, nil), "the patch has brought all")
 }
 
-// A version of a file is another one for the kubelet each time that it is to look again, five times in a minute.
+// When the kubelet must read a file again, the file gets a new version, five times in a minute.
 func TestFilesAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "7", objects.FileVersion("", "7", false))

@@ -24,7 +24,7 @@ import (
 	"vmop/test/tier"
 )
 
-// server is a real API server that knows VirtualMachines.
+// server is a real API server with the definition of VirtualMachines.
 type server struct {
 	*clustertest.Kubernetes
 	dynamic.Interface
@@ -45,7 +45,7 @@ func (s *server) kubectl(t *testing.T, args ...string) {
 	require.NoError(t, err)
 }
 
-// resourceOf returns where an object is written to.
+// resourceOf returns the client for an object's resource.
 func (s *server) resourceOf(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	kind := object.GroupVersionKind()
 	plural := strings.ToLower(kind.Kind) + "s"
@@ -58,7 +58,7 @@ func (s *server) resourceOf(object *unstructured.Unstructured) dynamic.ResourceI
 	}).Namespace(object.GetNamespace())
 }
 
-// apply applies what may be a typed configuration, strictly.
+// apply applies an object, which can be a typed configuration, with strict validation.
 func (s *server) apply(t *testing.T, configuration any) *unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(configuration)
@@ -78,7 +78,7 @@ func asApplied[T any](t *testing.T, object *unstructured.Unstructured) *T {
 	return to
 }
 
-// A real API server takes what is made, and takes it for the same the second time.
+// A real API server accepts all objects, and applying them again changes nothing.
 func TestServer(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -128,11 +128,11 @@ func (s *server) objects(t *testing.T, file string) {
 	for _, object := range all(t, vm, settingsOf(vm.Name)) {
 		first := s.apply(t, object)
 		again := s.apply(t, object)
-		if first.GetKind() == "StatefulSet" { // whose controller writes its status meanwhile
+		if first.GetKind() == "StatefulSet" { // its controller writes the status in the meantime
 			require.Equal(t, first.GetGeneration(), again.GetGeneration())
 			continue
 		}
-		if first.GetKind() != "PersistentVolumeClaim" { // so does that of claims
+		if first.GetKind() != "PersistentVolumeClaim" { // so does the claims' controller
 			require.Equal(t, first.GetResourceVersion(), again.GetResourceVersion(), "%s %s", first.GetKind(),
 				first.GetName())
 		}
@@ -141,8 +141,8 @@ func (s *server) objects(t *testing.T, file string) {
 	}
 }
 
-// podSecurity has every combination of what needs rights: what isn't listed as a
-// privilege must pass the strictest level, and everything else must not.
+// podSecurity tries every combination of privileged features: exactly the pods without listed privileges must pass the
+// strictest level.
 func (s *server) podSecurity(t *testing.T) {
 	const namespace = "restricted"
 	s.kubectl(t, "create", "namespace", namespace)
@@ -164,7 +164,7 @@ func (s *server) podSecurity(t *testing.T) {
 					usesKVM := accelerator == "" || accelerator == "auto" || accelerator == "kvm"
 					if kind == "user" && (!usesKVM || plugin != "") {
 						require.NoError(t, err)
-						for _, p := range privileges { // which is no matter of security levels
+						for _, p := range privileges { // not covered by security levels
 							require.Equal(t, "device "+plugin, p.Name)
 						}
 						return
@@ -178,7 +178,7 @@ func (s *server) podSecurity(t *testing.T) {
 	}
 }
 
-// requireListed wants everything that a level refuses to be listed as a privilege.
+// requireListed requires every reason for a level's refusal to be listed as a privilege.
 func requireListed(t *testing.T, refusal string, privileges []v1.Privilege) {
 	t.Helper()
 	var names []string
@@ -197,7 +197,7 @@ func requireListed(t *testing.T, refusal string, privileges []v1.Privilege) {
 	}
 }
 
-// createPod has the API server judge a VM's pod.
+// createPod lets the API server validate a VM's pod.
 func (s *server) createPod(t *testing.T, vm *v1.VirtualMachine, settings objects.Settings) error {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(podOf(t, vm, settings))
@@ -210,7 +210,7 @@ func (s *server) createPod(t *testing.T, vm *v1.VirtualMachine, settings objects
 	return err
 }
 
-// claims makes a claim, has it bound, and then asks for another size.
+// claims creates a claim, binds it, and then requests another size.
 func (s *server) claims(t *testing.T) {
 	const namespace = "claims"
 	s.kubectl(t, "create", "namespace", namespace)

@@ -136,8 +136,8 @@ func TestURLPatterns(t *testing.T) {
 	}
 }
 
-// What a VM's user names runs in a pod that passes "restricted", and in no other
-// unless the administrator trusts it. The message says what is wrong and what helps.
+// A user's own image runs only in a pod that passes "restricted", unless the administrator trusts it. The message
+// contains the reason and the remedy.
 func TestDistrust(t *testing.T) {
 	t.Parallel()
 	image := func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: "evil.example/x:1"} }
@@ -203,7 +203,7 @@ func TestDistrust(t *testing.T) {
 	}
 }
 
-// A tap is on a bridge that the administrator allows, also if it names none: then it is br0.
+// A tap needs a bridge that the administrator allows; the default bridge is br0.
 func TestBridgesOfANode(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -235,8 +235,7 @@ func TestBridgesOfANode(t *testing.T) {
 	}
 }
 
-// Guests at a bridge keep to the address of their card, unless the bridge or the range of their address is without a
-// filter.
+// Guests on a bridge can use only their card's address, unless the bridge or the range of the address is unfiltered.
 func TestTapsAreFiltered(t *testing.T) {
 	t.Parallel()
 	vm := sample(t, func(vm *v1.VirtualMachine) {
@@ -267,9 +266,8 @@ func TestTapsAreFiltered(t *testing.T) {
 	}
 }
 
-// What an image that is not trusted leaves in a volume (a VM type that is kept, a link
-// to a device) is not there for a pod with more rights, nor is what a volume was
-// filled with.
+// A pod with more rights mounts a volume that an untrusted image or a data source may have filled only if the
+// administrator trusts the claim: the volume could contain a kept VM type or a link to a device.
 func TestUntrustedVolumes(t *testing.T) {
 	t.Parallel()
 	own := func(annotations map[string]string) metav1.ObjectMeta {
@@ -341,8 +339,7 @@ func TestUntrustedVolumes(t *testing.T) {
 	require.Empty(t, objects.Distrust(vm, settings(), looked), "the annotation was removed")
 }
 
-// Labels and annotations by which a pod gets more, or is what it isn't, are not taken
-// from a VM.
+// A VM can't set labels and annotations that give its pod more rights or another identity.
 func TestMetadataThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	of := func(keys ...string) map[string]string {
@@ -381,8 +378,7 @@ func TestMetadataThatIsNotTaken(t *testing.T) {
 	require.Equal(t, "test-vm", template.Labels[objects.LabelInstance])
 }
 
-// The account of every pod is the one that the roles are bound to, and that the
-// admission policy holds.
+// Every pod uses the service account that the roles are bound to and that the admission policy restricts.
 func TestAccountIsThatOfThePolicy(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, objects.ServiceAccount,

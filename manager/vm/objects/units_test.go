@@ -21,7 +21,7 @@ import (
 	"vmop/runner/config"
 )
 
-// sample is the documented one, changed by what is given.
+// sample returns the documented VM after a change.
 func sample(t *testing.T, change func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	t.Helper()
 	vm := podDefinition(t, filepath.Join("testdata", "sample.vm.yaml"))
@@ -71,8 +71,8 @@ func TestMedium(t *testing.T) {
 	}
 }
 
-// What is not in the image repository is not the user's: the runner's token, and in
-// a privileged pod the node's disks.
+// Users can name only files in the image repository, and neither the runner's token nor, in a privileged pod, the
+// node's disks.
 func TestImagesAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
@@ -106,8 +106,8 @@ func TestImagesAreInTheRepository(t *testing.T) {
 	}
 }
 
-// Options of a VM type may be files, too: the configuration says where they must be, and
-// the pod has that volume.
+// Files in options of a VM type must also be in the image repository: the configuration requires it, and the pod mounts
+// this volume.
 func TestFilesOfOptionsAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	mounts := func(options string) bool {
@@ -162,7 +162,7 @@ func TestMemoryIsWholeMebibytes(t *testing.T) {
 	require.EqualError(t, err, "spec.vm.maximumRam is 1k: must be at least 1Mi")
 }
 
-// The instance is the same as long as cloud-init's data are.
+// The instance ID stays the same as long as cloud-init's data are unchanged.
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	instance := func(change func(*v1.VirtualMachine)) string {
@@ -203,7 +203,7 @@ func TestImage(t *testing.T) {
 		}
 		require.Equal(t, want, *container.Image+" "+policy)
 	}
-	// VM-Operator's definition of the resource has written its runner into its VMs.
+	// VM-Operator's resource definition has added its runner to its VMs.
 	ours := sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.Image, vm.Spec.VM.Accelerator = &v1.Image{Source: original}, "kvm"
 	})
@@ -238,7 +238,7 @@ func TestResources(t *testing.T) {
 	require.Equal(t, `{"limits":{"example.test/kvm":"1"},"requests":{"cpu":"7"}}`,
 		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
 			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
-			s.KVMResource, s.VhostNetResource = "example.test/kvm", "example.test/vhost-net" // of taps
+			s.KVMResource, s.VhostNetResource = "example.test/kvm", "example.test/vhost-net" // for taps
 		}))
 	require.Equal(t, `{"limits":{"example.test/kvm":"1","example.test/vhost-net":"1"},"requests":{"cpu":"7"}}`,
 		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
@@ -361,8 +361,8 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 	}, names)
 }
 
-// A VM whose claims have a suffix has others: those without one are as good as another VM's. It
-// keeps what is made of its snapshot apart from what it had.
+// A VM with a claim suffix uses only claims with this suffix, so that claims from its snapshot stay separate from its
+// earlier ones.
 func TestClaimsWithSuffix(t *testing.T) {
 	t.Parallel()
 	vm := sample(t, func(vm *v1.VirtualMachine) { vm.Spec.ClaimNameSuffix = "r1" })
@@ -382,8 +382,8 @@ func TestClaimsWithSuffix(t *testing.T) {
 	require.True(t, objects.OtherVolumes(changes[0]))
 }
 
-// A claim is a VM's if its labels say so. The data of another VM or program is never
-// mounted, and a VM doesn't begin with an empty disk where its own may be meant.
+// A claim belongs to a VM if its labels match. Claims of other VMs or programs are never mounted, and a VM doesn't
+// start with an empty disk if an existing claim could be its own.
 func TestClaimsOfOthers(t *testing.T) {
 	t.Parallel()
 	labels := func(name, instance string) metav1.ObjectMeta {
@@ -399,7 +399,7 @@ func TestClaimsOfOthers(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		existing map[string]metav1.ObjectMeta
-		used     string // "" if one is made
+		used     string // "" if a claim is created
 		problem  string
 	}{
 		"nothing": {nil, "", ""},
@@ -453,7 +453,7 @@ func TestClaimsOfOthers(t *testing.T) {
 	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
 }
 
-// The author of a VM can't set the annotations that the manager writes to its claims.
+// A VM can't set the annotations that the manager writes to its claims.
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
 	claims, err := objects.Claims(sample(t, func(vm *v1.VirtualMachine) {
@@ -467,8 +467,7 @@ func TestAnnotationsOfClaims(t *testing.T) {
 	require.Equal(t, "a", claims[1].Apply.Annotations["note"])
 }
 
-// Data for cloud-init are a mapping or a text with any of its headers; anything else is
-// refused with its field.
+// Data for cloud-init are a mapping, or a text with any of its headers; other values are rejected with their field.
 func TestCloudInitAsText(t *testing.T) {
 	t.Parallel()
 	data := func(user, vendor string) func(*v1.VirtualMachine) {
@@ -490,7 +489,7 @@ func TestCloudInitAsText(t *testing.T) {
 	}
 }
 
-// What no CD is read by is not taken for the name of a file.
+// A CD image with an unsupported URL scheme isn't taken as a file name.
 func TestMediaOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {

@@ -30,7 +30,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// machine is the machine of a runner: it has two disks.
+// machine is a runner's machine with two disks.
 type machine struct{}
 
 func (machine) Act(context.Context, control.Action, string) error { return nil }
@@ -43,7 +43,7 @@ func (machine) Run(context.Context, qmp.Command) (json.RawMessage, error) {
 	return fmt.Appendf(nil, "["+stats+","+stats+"]", 0, 1), nil
 }
 
-// runners returns real runners' servers, which are reached by mutual TLS, and the keys to it.
+// runners returns the servers of real runners, reachable by mutual TLS, and the keys to them.
 func runners(t testing.TB, count int) (*stream.Keys, []stream.Target) {
 	t.Helper()
 	cluster := fake.NewClientset()
@@ -76,7 +76,7 @@ func runners(t testing.TB, count int) (*stream.Keys, []stream.Target) {
 	return keys, targets
 }
 
-// fixed is a runner with an answer.
+// fixed is a runner with a fixed answer.
 type fixed string
 
 func (f fixed) Metrics(_ context.Context, w io.Writer) error {
@@ -89,7 +89,7 @@ type play func(ctx context.Context, w io.Writer) error
 
 func (p play) Metrics(ctx context.Context, w io.Writer) error { return p(ctx, w) }
 
-// of returns a scraper of runners by the names of VMs, in this order.
+// of returns a scraper of runners for the VMs with these names, in this order.
 func of(names []string, runner func(vm string) (Runner, error)) *Scraper {
 	return New(Options{
 		Namespace: "demo", VMs: func() []string { return append([]string(nil), names...) },
@@ -103,7 +103,7 @@ func get(s *Scraper) string {
 	return w.Body.String()
 }
 
-// genuine returns what a real runner answers.
+// genuine returns the answer of a real runner.
 func genuine(t testing.TB) string {
 	t.Helper()
 	keys, targets := runners(t, 1)
@@ -112,7 +112,7 @@ func genuine(t testing.TB) string {
 	return text.String()
 }
 
-// fleet is a number of VMs that are many.
+// fleet is the number of VMs in a large installation.
 const fleet = 5000
 
 func names() (all []string) {

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parse reads the text format, as Prometheus' library does.
+// parse reads the text format with Prometheus' library.
 func parse(t testing.TB, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -49,8 +49,8 @@ func scrapedVMs(t testing.TB, text string) map[string]float64 {
 	return all
 }
 
-// What real runners answer by TLS is there for each VM, but the metrics of their processes: with the same values,
-// and the names that the API server has.
+// The metrics of real runners arrive over TLS with the same values, labeled with their VM's name in the API server, and
+// without the metrics of the runners' processes.
 func TestMetricsOfRunners(t *testing.T) {
 	t.Parallel()
 	keys, targets := runners(t, 2)
@@ -90,8 +90,8 @@ func TestMetricsOfRunners(t *testing.T) {
 	}
 }
 
-// A runner that doesn't answer in time, answers something else, or can't be reached is left out, and asked after all
-// others the next time. Without a runner, a VM has no metrics at all.
+// A runner with a late or invalid answer, or without a connection, is left out and asked last the next time. A VM
+// without a runner has no metrics.
 func TestRunnersThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestRunnersThatDoNotAnswer(t *testing.T) {
 	})
 }
 
-// More runners that don't answer than there is time for: Prometheus gets the rest before it gives up, and all others
-// the next time.
+// With too many slow runners, Prometheus gets the other metrics before its timeout, and the remaining ones the next
+// time.
 func TestAnAnswerIsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestAnAnswerIsInTime(t *testing.T) {
 	})
 }
 
-// Requests that come at the same time or within seconds share what runners have answered once, and when none comes,
-// none is asked. One whose client has gone keeps no other from it.
+// Requests at the same time or within seconds share one round of answers, and without requests no runner is asked. A
+// client that disconnects doesn't disturb the others.
 func TestAnswersAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestAnswersArePacked(t *testing.T) {
 	require.Len(t, parse(t, string(text))["vmop_vm_cpus"].GetMetric(), fleet)
 }
 
-// FuzzRead has a hostile runner answer anything: what becomes of it is well formed, of its VM only, and no label is
-// there that a runner doesn't have.
+// FuzzRead proves that for any answer of a hostile runner the result is well-formed, concerns only its own VM, and has
+// only the labels of a genuine runner.
 func FuzzRead(f *testing.F) {
 	f.Add(genuine(f))
 	for _, line := range []string{

@@ -14,7 +14,7 @@ import (
 	"vmop/manager/vm/takeover"
 )
 
-// objectsOf reads documents of YAML.
+// objectsOf parses YAML documents.
 func objectsOf(t *testing.T, text string) (all []unstructured.Unstructured) {
 	t.Helper()
 	for document := range strings.SplitSeq(text, "\n---\n") {
@@ -32,7 +32,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// assessed returns what becomes of a namespace, by the names of VMs and pools.
+// assessed returns the report about a namespace and its subjects by the names of VMs and pools.
 func assessed(t *testing.T, text string, trusted ...string) (*takeover.Report, map[string]takeover.Subject) {
 	t.Helper()
 	n, err := takeover.Sort(objectsOf(t, text))
@@ -48,7 +48,7 @@ func assessed(t *testing.T, text string, trusted ...string) (*takeover.Report, m
 	return r, of
 }
 
-// with returns the findings with an effect, each as path, a colon, and its beginning.
+// with returns a subject's findings with an effect, each as "path: message".
 func with(s takeover.Subject, effect takeover.Effect) (all []string) {
 	for _, f := range s.Findings {
 		if f.Effect == effect {
@@ -58,7 +58,7 @@ func with(s takeover.Subject, effect takeover.Effect) (all []string) {
 	return all
 }
 
-// matches requires that each text contains the one at its place.
+// matches requires that each text contains the corresponding wanted text.
 func matches(t *testing.T, want, got []string) {
 	t.Helper()
 	require.Len(t, got, len(want), "%q", got)
@@ -67,7 +67,7 @@ func matches(t *testing.T, want, got []string) {
 	}
 }
 
-// What VM-Operator 4 has made stays, with the claims that it has named; what is in the way is named with its field.
+// Objects of VM-Operator 4 are kept, with the claims that it has named, and obstacles are reported with their field.
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	r, of := assessed(t, read(t, "testdata/namespace.yaml"))
@@ -121,7 +121,7 @@ func TestNamespace(t *testing.T) {
 	require.NotContains(t, string(text), "c2VjcmV0LXdvcmQ", "no password is repeated")
 }
 
-// Claims that the configuration trusts block nothing.
+// Trusted claims in the configuration don't block the takeover.
 func TestTrustedClaims(t *testing.T) {
 	t.Parallel()
 	r, of := assessed(t, read(t, "testdata/namespace.yaml"), "test-vm-runner-data", "runner-data-old-0")
@@ -129,7 +129,7 @@ func TestTrustedClaims(t *testing.T) {
 	require.False(t, new(of["vm-operator"]).Blocked())
 }
 
-// A disk whose claim isn't there gets an empty one, where others of the VM are there; names that can't be are refused.
+// A disk without its claim gets an empty one even if the VM has other claims, and invalid names are refused.
 func TestClaimsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	text := read(t, "testdata/namespace.yaml")
@@ -140,7 +140,7 @@ func TestClaimsThatAreMissing(t *testing.T) {
 	require.Contains(t, with(of["web.example.org"], takeover.Blocks)[0], "metadata.name: must be a DNS label")
 }
 
-// A pod of our manager is none of VM-Operator's, nor is its Deployment, nor its StatefulSet.
+// Our manager's pods, Deployment and StatefulSet aren't taken for VM-Operator's.
 func TestOurs(t *testing.T) {
 	t.Parallel()
 	text := read(t, "testdata/namespace.yaml")
@@ -165,7 +165,7 @@ func TestOurs(t *testing.T) {
 	require.False(t, of["old"].StatefulSet)
 }
 
-// Our configuration means what VM-Operator's meant, and says it with the present names.
+// The converted configuration has the same meaning as VM-Operator's, with the current names.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	was := read(t, "testdata/config.yaml")
@@ -179,7 +179,7 @@ func TestConvert(t *testing.T) {
 	require.Empty(t, warnings)
 	require.Equal(t, []string{"web-runner-data"}, after.Settings.Trust.Claims)
 	after.Settings.Trust.Claims = before.Settings.Trust.Claims
-	before.Unused, after.Unused = nil, nil // paths, some of which have been renamed
+	before.Unused, after.Unused = nil, nil // paths, some of them renamed
 	require.Equal(t, before, after)
 	again, err := takeover.Convert(made, []string{"web-runner-data"})
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestConvert(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What the VM's type finds is a part of the report.
+// The report includes the results of checking the VM's type.
 func TestType(t *testing.T) {
 	t.Parallel()
 	n, err := takeover.Sort(objectsOf(t, read(t, "testdata/namespace.yaml")))
@@ -210,7 +210,7 @@ func TestType(t *testing.T) {
 	require.Contains(t, with(r.Subjects[2], takeover.Blocks), "spec.vm.cpuModel: no")
 }
 
-// What is wrong with a VM is said with its field, whatever it is.
+// Any error in a VM is reported with its field.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	text := read(t, "testdata/namespace.yaml")

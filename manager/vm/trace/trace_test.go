@@ -21,7 +21,7 @@ import (
 	"vmop/test/wait"
 )
 
-// collected is what a collector has got.
+// collected contains the data that a collector has received.
 type collected struct {
 	mu       sync.Mutex
 	requests []*collector.ExportTraceServiceRequest
@@ -39,10 +39,10 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.requests = append(c.requests, request)
 }
 
-// at is a second of the start.
+// at returns the time of a second after the start.
 func at(second int) time.Time { return time.Unix(int64(1000+second), 0) }
 
-// trial is a tracer with a VM that can be changed.
+// trial is a tracer with a modifiable VM.
 type trial struct {
 	*Tracer
 	mu  sync.Mutex
@@ -74,7 +74,7 @@ func newTrial(t *testing.T, endpoint string) *trial {
 	return r
 }
 
-// booted changes the VM.
+// booted sets the VM to booted.
 func (r *trial) booted(second int) {
 	r.mu.Lock()
 	r.vm.Status.Conditions = []metav1.Condition{{
@@ -94,7 +94,7 @@ func start() decide.Start {
 	return decide.Start{VM: "web", Node: "n1", Pod: "u", Made: at(0), Taken: at(2), Ran: at(5), Guest: at(6)}
 }
 
-// A start becomes a trace with its parts, to which the end of the boot is added when the guest's agent has answered.
+// A start becomes a trace with its parts, and the end of the boot is added when the guest's agent answers.
 func TestTrace(t *testing.T) {
 	c := &collected{}
 	server := httptest.NewServer(c)
@@ -147,7 +147,7 @@ func TestTrace(t *testing.T) {
 	require.Len(t, got, 5)
 }
 
-// A VM that has another pod by then, or none, is not waited for any more.
+// The tracer stops waiting for a VM whose pod has been replaced or deleted.
 func TestTraceOfAVMThatIsGone(t *testing.T) {
 	server := httptest.NewServer(&collected{})
 	defer server.Close()
@@ -161,21 +161,21 @@ func TestTraceOfAVMThatIsGone(t *testing.T) {
 	wait.Until(t, func() bool { return r.waits() == 0 })
 }
 
-// A collector that never answers holds nothing up, and the end only for a while.
+// A collector that never answers delays only the end, and only for a limited time.
 func TestACollectorThatHangs(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer server.Close()
 	defer close(release)
 	r := newTrial(t, server.URL)
-	for range 20_000 { // more than are kept
+	for range 20_000 { // more than the queue holds
 		r.Started(start())
 		r.Changed("web")
 	}
 	r.end()
 }
 
-// Without a collector there is no tracer, and it does nothing.
+// Without a collector no tracer is created, and a nil tracer does nothing.
 func TestNoCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 	none, err := New(t.Context(), Options{})
