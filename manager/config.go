@@ -421,7 +421,7 @@ type source struct {
 }
 
 // reloadFile reads the file and reports whether the configuration has changed. If the file is invalid, or has
-// disappeared, reload returns an error and keeps the configuration.
+// disappeared, reloadFile returns an error and keeps the configuration.
 func (s *source) reloadFile() (changed bool, warnings []yamlfile.Warning, err error) {
 	data, err := readfile.ReadFile(s.file, yamlfile.LargestFile)
 	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {

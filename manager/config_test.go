@@ -201,7 +201,7 @@ func TestConfigurationsOfTheOriginal(t *testing.T) {
 	}
 }
 
-// A configuration stays active until a valid new one arrives; a faulty or missing file doesn't replace it.
+// A configuration stays active until a valid new configuration arrives; a faulty or missing file doesn't replace it.
 func TestSourceKeepsWhatWasGood(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")

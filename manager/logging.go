@@ -101,8 +101,8 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// quiet drops messages that the libraries log after the manager was asked to stop: the loss of leadership, and
-// cancelled requests.
+// quiet drops messages that the libraries log after the manager was asked to stop: the loss of leadership, and canceled
+// requests.
 type quiet struct {
 	slog.Handler
 	stopped func() error // returns nil until then

@@ -140,7 +140,7 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	require.Len(t, c.verdicts, 3)
 }
 
-// The guest's architecture follows from the program that a type starts, whatever the type's name.
+// The guest's architecture follows from the program that a type starts, regardless of the type's name.
 func TestArchitectureOfTheGuest(t *testing.T) {
 	t.Parallel()
 	modules := map[string]string{

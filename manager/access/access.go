@@ -115,8 +115,8 @@ func poolVerb(verb Verb) bool {
 // Decision states whether a subject may do something.
 type Decision struct {
 	Allowed bool
-	// Unknown reports that the answer is no only because the cluster could not be asked. An operation that was
-	// allowed earlier and is still running, such as a stream, may continue.
+	// Unknown reports that access is refused only because the cluster could not be asked. An operation that was allowed
+	// earlier and is still running, such as a stream, may continue.
 	Unknown bool
 	// Reason explains the decision.
 	Reason Reason

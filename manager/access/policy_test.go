@@ -156,7 +156,7 @@ func TestPermissionsDoNotCountByRBAC(t *testing.T) {
 	}
 }
 
-// A reason tells the user what to do next.
+// A reason shows what the user can do next.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	ann := Subject{User: "ann", Roles: []string{"ops"}}

@@ -22,7 +22,7 @@ const (
 	mostQuestions = 16
 )
 
-// Reviewer asks the cluster. Implementations must honour the context.
+// Reviewer asks the cluster. Implementations must return when the context is done.
 type Reviewer interface {
 	// Review reports whether the cluster allows something, and why. It returns an error if the cluster does not
 	// answer.

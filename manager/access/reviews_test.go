@@ -137,7 +137,7 @@ func TestAnAnswerIsRememberedFor10Seconds(t *testing.T) {
 	require.Equal(t, int64(5), rights.asked.Load(), "other groups are another question")
 }
 
-// An unreachable cluster allows nothing and is asked once per second; the decision is marked as not final.
+// An unreachable cluster grants no access and is asked once per second; the decision is marked as not final.
 func TestAClusterThatIsAway(t *testing.T) {
 	t.Parallel()
 	everywhere := Right{Resource: "vms", Verb: "create", Subresource: "console"}

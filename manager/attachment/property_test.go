@@ -14,7 +14,7 @@ import (
 	"vmop/manager/disk"
 )
 
-// world is a namespace whose controllers act in random order.
+// world is a namespace with controllers that act in random order.
 type world struct {
 	*rand.Rand
 	t       *testing.T
@@ -355,8 +355,8 @@ func (w *world) check() {
 	}
 }
 
-// A disk never has two writers, whatever users request and in whatever order the controllers act, and the last request
-// is fulfilled in the end.
+// A disk never has two writers, regardless of users' requests and of the order in which the controllers act. The last
+// requests are fulfilled at the end.
 func TestADiskNeverHasTwoWriters(t *testing.T) {
 	t.Parallel()
 	attached := 0

@@ -24,7 +24,7 @@ func MachineVolumeName(of string, place int) string { return fmt.Sprintf("vms-%s
 // MachineSituation contains the state that the decision about a snapshot of a VM depends on.
 type MachineSituation struct {
 	Snapshot *v1.VirtualMachineSnapshot
-	// Volumes are the VolumeSnapshots labelled with the snapshot's name, by their own names.
+	// Volumes are the VolumeSnapshots labeled with the snapshot's name, by their own names.
 	Volumes map[string]*Volume
 	// Gone is the name of a VolumeSnapshot in the status that is certainly gone, or "".
 	Gone string

@@ -40,7 +40,7 @@ func (c *compressor) compressText(text []byte) (string, error) {
 	return strings.Clone(short.String()), nil // drops unused capacity
 }
 
-// decompressText is the inverse of compress.
+// decompressText is the inverse of compressText.
 func (c *compressor) decompressText(short string) ([]byte, error) {
 	from, pooled := c.readers.Get().(io.ReadCloser)
 	if !pooled {

@@ -28,7 +28,7 @@ func (s *MachineSnapshots) Snapshot(name string) *v1.VirtualMachineSnapshot {
 	return s.snapshots.getObject(name).DeepCopy()
 }
 
-// Volumes returns the VolumeSnapshots labelled with a snapshot's name, by their own names.
+// Volumes returns the VolumeSnapshots labeled with a snapshot's name, by their own names.
 func (s *MachineSnapshots) Volumes(of string) map[string]*snapshot.Volume {
 	all := map[string]*snapshot.Volume{}
 	for _, v := range s.volumes.listObjects() {

@@ -427,7 +427,7 @@ func (s *Store) listedChannels() map[string]<-chan struct{} {
 	return all
 }
 
-// Unlisted returns the kinds whose objects have not been listed yet, sorted.
+// Unlisted returns the kinds that have not been listed yet, sorted.
 func (s *Store) Unlisted() []string {
 	var kinds []string
 	for kind, listed := range s.listedChannels() {

@@ -40,7 +40,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("secret", func(t *testing.T) { t.Parallel(); shareSecret(t, client) })
 }
 
-// A token is valid only for its own audience.
+// reviewTokens proves that a token is valid only for its own audience.
 func reviewTokens(t *testing.T, client kubernetes.Interface) {
 	accounts := client.CoreV1().ServiceAccounts(namespace)
 	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}},
@@ -66,7 +66,7 @@ func reviewTokens(t *testing.T, client kubernetes.Interface) {
 	require.Empty(t, who.User)
 }
 
-// RBAC roles for subresources of VMs decide access to one VM or to all VMs.
+// reviewRights proves that RBAC roles for subresources of VMs decide access to one VM or to all VMs.
 func reviewRights(t *testing.T, client kubernetes.Interface) {
 	bind := func(name, user string, rule rbac.PolicyRule) {
 		rule.APIGroups = []string{v1.GroupName}
@@ -112,7 +112,8 @@ func reviewRights(t *testing.T, client kubernetes.Interface) {
 	require.Contains(t, decide(ann, access.Start, web).Reason.String(), `RoleBinding "one/`)
 }
 
-// Managers agree on a key, learn of each other's log-outs, and log out every user when the Secret is deleted.
+// shareSecret proves that managers agree on a key, learn of each other's log-outs, and log out every user when the
+// Secret is deleted.
 func shareSecret(t *testing.T, client kubernetes.Interface) {
 	secrets := client.CoreV1().Secrets(namespace)
 	now := time.Now().Truncate(time.Second)

@@ -57,7 +57,7 @@ const longestCookie = 3900
 // errSeal omits the cause, which would only help to forge cookies.
 var errSeal = errors.New("the cookie is not ours")
 
-// openValue decrypts a value from close.
+// openValue decrypts a value from sealValue.
 func (s seal) openValue(text string, into any) error {
 	if len(text) > longestCookie {
 		return errSeal

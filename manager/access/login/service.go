@@ -51,8 +51,8 @@ type Shared interface {
 	// Revoke publishes that a session has ended. key is a hash of the session ID, of 32 characters; until is the
 	// time when the session would have expired.
 	Revoke(ctx context.Context, key string, until time.Time) error
-	// Follow calls publish with the key and all revoked sessions, first with the current values and then after
-	// each change, until ctx is done. It returns an error only then.
+	// Follow calls publish with the key and all revoked sessions, first with the current values and then after each
+	// change, until ctx is done. It returns an error only when ctx is done.
 	Follow(ctx context.Context, publish func(key []byte, revoked map[string]time.Time)) error
 }
 

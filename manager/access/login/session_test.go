@@ -219,7 +219,7 @@ func TestSeveralManagers(t *testing.T) {
 	require.False(t, b.in())
 }
 
-// When the service holds too many sessions, the least recently used lose their streams and nothing else.
+// When the service holds too many sessions, the least recently used only lose their streams.
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})
@@ -251,7 +251,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	require.Empty(t, a.sessions.ended)
 }
 
-// A cookie can't be modified or used in place of another one.
+// A cookie can't be modified or used instead of another cookie.
 func TestForgedCookies(t *testing.T) {
 	t.Parallel()
 	a, _ := withProvider(t)

@@ -315,8 +315,8 @@ func (w *world) settle() {
 	}
 }
 
-// No address is given twice, whatever users, kubelets, clocks and the watch do, and whichever write kills a manager. In
-// the end each VM has one address, and no other leases remain.
+// No address is given twice, regardless of what users, kubelets, clocks and the watch do, and of the write at which a
+// manager is killed. At the end each VM has one address, and no other leases remain.
 func TestNoAddressIsGivenTwice(t *testing.T) {
 	t.Parallel()
 	const cuts = 0.2
@@ -331,8 +331,8 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 	}
 }
 
-// complete requires an address for each VM that names none, or that names an existing and free address. It also
-// requires each lease to belong to an object.
+// complete requires three things: each VM with an automatic address has its address object, each VM with an assigned
+// address has it in its configuration and status, and each lease belongs to an object.
 func (w *world) complete(seed uint64) {
 	for _, p := range w.places {
 		for name, vm := range p.vms {

@@ -255,7 +255,7 @@ func TestTheStatusOfAnAttachment(t *testing.T) {
 	require.Equal(t, attachment.ReasonVMMissing, vm.Reason)
 }
 
-// namespace is a controller's view with VMs, but whose disks aren't listed yet.
+// namespace is a controller's view with known VMs and unlisted disks.
 type namespace struct{ pod *corev1.Pod }
 
 var errNotListed = errors.New("the list of VirtualDisks has not been read yet")
@@ -276,8 +276,8 @@ func (n namespace) Lock(context.Context, string, *v1.VirtualDisk) (*v1.VirtualDi
 	return nil, errNotListed
 }
 
-// While the list of disks is missing, for example after a manager's start, guests keep their drives and disks, and
-// nothing is written.
+// While the list of disks is missing, for example after a manager's start, guests keep their drives and disks, and the
+// manager writes no changes.
 func TestNothingIsDetachedWhileTheDisksAreUnknown(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "vm"}}

@@ -215,7 +215,7 @@ type with []func(*stage)
 var busy = &control.AnswerError{Code: http.StatusConflict, Message: "frozen already"}
 
 // A disk is captured while nothing writes to it; otherwise the obstacle is reported. A guest is frozen only if the
-// VolumeSnapshot can be created, and is always thawed afterwards.
+// VolumeSnapshot can be created, and is always thawed afterward.
 func TestAttemptsOfDisks(t *testing.T) {
 	t.Parallel()
 	const frozen, unfrozen = "freeze thaw", "freeze"

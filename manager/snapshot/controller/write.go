@@ -40,7 +40,7 @@ func newVolume(of *v1.VirtualDiskSnapshot, d *v1.VirtualDisk, class string) *uns
 // wantedVolume describes a VolumeSnapshot to create.
 type wantedVolume struct{ name, claim, class string }
 
-// volumeSnapshot returns a VolumeSnapshot that is owned by a snapshot of a kind and labelled with app.
+// volumeSnapshot returns a VolumeSnapshot that is owned by a snapshot of a kind and labeled with app.
 func volumeSnapshot(of metav1.Object, kind, app string, v wantedVolume) *unstructured.Unstructured {
 	source := map[string]any{"persistentVolumeClaimName": v.claim}
 	o := &unstructured.Unstructured{Object: map[string]any{

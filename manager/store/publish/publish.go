@@ -36,8 +36,8 @@ const AnnotationUser = v1.GroupName + "/user"
 // LongestNote is the maximum length of an event's note in bytes, a little less than the API server's limit.
 const LongestNote = 1000
 
-// Status writes the status of an object. It fails if the object has changed since it was read. into must contain
-// the object's name and namespace; afterwards it contains the API server's version of the object.
+// Status writes the status of an object. It fails if the object has changed since it was read. into must contain the
+// object's name and namespace; afterward it contains the API server's version of the object.
 func Status(ctx context.Context, to client.StatusClient, of metav1.Object, into client.Object, is any) error {
 	text, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": of.GetResourceVersion()},

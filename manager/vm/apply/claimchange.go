@@ -13,7 +13,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A refusal records that the API server rejects a change of a claim.
+// refusal records that the API server rejects a change of a claim.
 type refusal struct {
 	hash    string // hash of the requested change
 	version string // version of the claim

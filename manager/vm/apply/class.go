@@ -13,9 +13,9 @@ import (
 	"vmop/manager/vm/class"
 )
 
-// A ClassWriter writes into classes what the manager of a namespace knows about them. Managers of other namespaces
-// write the same classes. Fields with the same value for all managers share a single field owner; fields about one
-// namespace have their own owner.
+// ClassWriter writes into classes what the manager of a namespace knows about them. Managers of other namespaces write
+// the same classes. Fields with the same value for all managers share a single field owner; fields about one namespace
+// have their own owner.
 type ClassWriter struct {
 	Client    Client
 	Namespace string

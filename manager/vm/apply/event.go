@@ -15,7 +15,7 @@ import (
 // recordEvent writes an event, unless it has been written before. If the write fails, the reconciliation continues.
 func (r *Round) recordEvent(ctx context.Context, e decide.Event) { r.eventOf(ctx, e, "") }
 
-// eventOf works like event, for something that a user has requested; user is "" if there is no such user.
+// eventOf works like recordEvent, for an action that a user has requested; user is "" if there is no such user.
 func (r *Round) eventOf(ctx context.Context, e decide.Event, user string) {
 	object := NewEvent(r.VM, e, r.Now, r.w.instance)
 	if user != "" {

@@ -47,7 +47,7 @@ func (w *Writer) RemoveOperation(ctx context.Context, o *v1.VirtualMachineOperat
 	return nil
 }
 
-// atOnce is the grace period, in seconds, of a pod whose guest isn't asked to shut down. With 0 the pod would
+// atOnce is the grace period, in seconds, of a pod when its guest isn't asked to shut down. With 0 the pod would
 // disappear from the API server while QEMU may still be running.
 const atOnce = 1
 

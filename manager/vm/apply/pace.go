@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Rate limits how fast VMs are rewritten.
+// Rate limits how fast VMs are rewritten.
 type Rate struct {
 	Interval time.Duration // from one VM to the next
 	Burst    int           // VMs that may be rewritten without a delay
@@ -37,7 +37,7 @@ func (p *pace) reserveTurn(now time.Time) time.Time {
 	return at
 }
 
-// A turn describes when a VM may be rewritten.
+// turn describes when a VM may be rewritten.
 type turn struct {
 	epoch int64     // of the settings for which the VM was last complete
 	at    time.Time // zero: no turn is reserved

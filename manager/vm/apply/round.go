@@ -21,13 +21,13 @@ const (
 	runnerOwner  = client.FieldOwner("vm-runner")
 )
 
-// A Client writes objects and their status. It can't read, since the snapshot contains everything that is known.
+// Client writes objects and their status. It can't read, since the snapshot contains everything that is known.
 type Client interface {
 	client.Writer
 	client.StatusClient
 }
 
-// A Writer writes the objects of all VMs. Several goroutines can use it, each for a different VM.
+// Writer writes the objects of all VMs. Several goroutines can use it, each for a different VM.
 type Writer struct {
 	client   Client
 	live     client.Reader // reads from the API server
@@ -84,7 +84,7 @@ func (m *Memory) MadeClaims(vm *v1.VirtualMachine) map[string]types.UID {
 	return m.made
 }
 
-// A Round writes the objects of a VM during one reconciliation. Its methods are the steps.
+// Round writes the objects of a VM during one reconciliation. Its methods are the steps.
 type Round struct {
 	*decide.Snapshot
 	w       *Writer

@@ -284,7 +284,7 @@ func TestDiscoveredStays(t *testing.T) {
 	require.Equal(t, map[string]v1.LabelValue{class.FeatureLabel + "SSE42": "true"}, taken.NodeSelector.MatchLabels)
 }
 
-// Of several default classes the newest is used, and all of them report the conflict.
+// The newest of several default classes is used, and all of them report the conflict.
 func TestDefault(t *testing.T) {
 	t.Parallel()
 	var all []*v1.VirtualMachineClass

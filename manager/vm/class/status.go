@@ -15,8 +15,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Cluster contains what the status of a class depends on, in addition to the class. It is the same for the
-// managers of all namespaces.
+// Cluster contains what the status of a class depends on, in addition to the class. It is the same for the managers of
+// all namespaces.
 type Cluster struct {
 	// Nodes are all nodes of the cluster.
 	Nodes []*corev1.Node

@@ -19,8 +19,7 @@ import (
 	"vmop/test/tier"
 )
 
-// leasing returns a world whose manager has address ranges. Leases belong to the whole cluster, so each test uses its
-// own ranges.
+// leasing returns a world with address ranges. Leases belong to the whole cluster, so each test uses its own ranges.
 func leasing(t *testing.T, all ...addresses.Range) *world {
 	t.Helper()
 	w := newWorld(t)

@@ -75,7 +75,7 @@ func answer(r *http.Request, code int, reason, message string) *http.Response {
 	}
 }
 
-// Whatever errors the API server returns, the manager completes each task in the end, and only once.
+// The manager completes each task exactly once despite any errors from the API server.
 func TestFault35TheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -178,8 +178,7 @@ func TestAnAttachment(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "other")))
 }
 
-// hasCertificates checks that both sides of an export have the certificates that QEMU needs, and that neither has the
-// authority's key.
+// hasCertificates checks that both sides of an export have the certificates for QEMU but not the authority's key.
 func (w *world) hasCertificates(vm string, export *corev1.Pod) {
 	w.t.Helper()
 	own, is := get(w, objects.DiskTLSName(vm), &corev1.Secret{})

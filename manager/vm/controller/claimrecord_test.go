@@ -35,8 +35,8 @@ func (w *world) deleted(vm string, pod *corev1.Pod) {
 	w.removeWhenTold(pod)
 }
 
-// A VM that is deleted and created again runs with its old claims, even though its pod needs more rights than
-// "restricted" and no administrator has listed the claims.
+// A deleted and recreated VM runs with its old claims, even though its pod needs more rights than "restricted" and no
+// administrator has listed the claims.
 func TestAVMThatIsCreatedAgainHasItsClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -107,7 +107,7 @@ func (w *world) withoutFinalizers(claim *corev1.PersistentVolumeClaim) {
 }
 
 // A volume that an untrusted image could write to is recorded as untrusted before the image runs. The record survives
-// the VM and applies to every later user of the claim, even to another VM whose disk has the same claim name.
+// the VM and applies to every later user of the claim, even to another VM with a disk of the same claim name.
 func TestTheRecordOfAnUntrustedVolume(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

@@ -59,8 +59,8 @@ func sizing(vm *v1.VirtualMachine) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// Managers of two namespaces record the users of a class and then write nothing more. The class's deletion waits for
-// the VMs of both, and a VM keeps running if the class is deleted by force.
+// Managers of two namespaces record the users of a class once. The class's deletion waits for the VMs of both, and a VM
+// keeps running if the class is deleted by force.
 func TestClassOfTwoNamespaces(t *testing.T) {
 	t.Parallel()
 	one, two := begin(t), begin(t)

@@ -58,7 +58,7 @@ type Options struct {
 	exempt    func(netip.AddrPort) bool // of registries: internal addresses in tests
 }
 
-// A TypeChecker checks whether a VM type accepts a VM.
+// TypeChecker checks whether a VM type accepts a VM.
 type TypeChecker interface {
 	// CheckType returns no error if the VM's type creates a launch plan for the VM. If the type rejects the VM, the
 	// error is a [TypeRefused]. After any other error the result is unknown, and the check is repeated.

@@ -16,8 +16,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// An explanation adds to a phase what Kubernetes reports elsewhere or not at all: why a VM doesn't start, and which
-// of its fields request unavailable resources.
+// explanation adds to a phase what Kubernetes reports elsewhere or not at all: why a VM doesn't start, and which of its
+// fields request unavailable resources.
 type explanation struct {
 	*decide.Snapshot
 	c      *reconciler
@@ -103,8 +103,8 @@ func (e *explanation) unboundClaims(ctx context.Context) (string, error) {
 	return strings.Join(others, "; "), nil
 }
 
-// A poll is a repeated question about a VM that doesn't start. The answer is in events or in the content of claims,
-// and no watch reports its changes.
+// poll is a repeated question about a VM that doesn't start. The answer is in events or in the content of claims, and
+// no watch reports its changes.
 type poll struct {
 	about        string
 	since, asked time.Time

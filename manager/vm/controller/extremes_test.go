@@ -14,7 +14,7 @@ import (
 	"vmop/manager/vm/decide"
 )
 
-// Even with the longest possible names, a VM gets a valid pod, whose label values and volume names are limited to 63
+// Even with the longest possible names, a VM gets a valid pod: its label values and volume names have at most 63
 // characters.
 func TestLongestNames(t *testing.T) {
 	t.Parallel()

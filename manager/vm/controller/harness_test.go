@@ -183,7 +183,7 @@ func begin(t *testing.T) *world {
 	return w
 }
 
-// manage starts a manager, whose requests use a wire if via isn't nil, and returns a function that ends it.
+// manage starts a manager and returns a function that ends it. If via isn't nil, the manager's requests use this wire.
 func (w *world) manage(via *wire) (end func()) {
 	w.t.Helper()
 	config := rest.CopyConfig(w.Config)

@@ -132,7 +132,7 @@ func (m *movers) start(pod *corev1.Pod) {
 	require.NoError(m.w.t, m.w.client.Status().Patch(m.w.playing(), vm, patch, client.FieldOwner("vm-runner-target")))
 }
 
-// movable makes a VM's guest migratable and gives its pod more rights than "restricted".
+// movable lets a VM's guest migrate, and gives its pod more rights than "restricted".
 func movable(vm *v1.VirtualMachine) {
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.AccessModes = modes
@@ -233,8 +233,8 @@ func TestAVMWithoutItsStatusFindsItsGuest(t *testing.T) {
 	}
 }
 
-// After a manager is killed at any write of a migration, the next one completes it: the guest is in exactly one pod,
-// and the operation names it.
+// After a manager is killed at any write of a migration, the next manager completes it: the guest is in exactly one
+// pod, and the operation names it.
 func TestFault33TheManagerIsKilledInAMigration(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

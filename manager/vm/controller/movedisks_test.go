@@ -69,8 +69,8 @@ func (w *world) tidy(guest string) {
 	})
 }
 
-// After a manager is killed at any write of a migration with copied disks, the next one completes it, and the disk has
-// the guest's last data.
+// After a manager is killed at any write of a migration with copied disks, the next manager completes it, and the disk
+// has the guest's last data.
 func TestFault33TheManagerIsKilledWhileDisksAreCopied(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -61,7 +61,7 @@ func TestTypeRefused(t *testing.T) {
 	w.boot("late")
 }
 
-// The display secret is found by its labels, whoever created it.
+// The display secret is found by its labels, regardless of its creator.
 func TestDisplaySecret(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

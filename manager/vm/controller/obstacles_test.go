@@ -18,8 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// When the definition of a VM changes whose pod can't start, a new pod replaces it immediately, without help from a
-// user.
+// If a VM's pod can't start, a change of the definition replaces the pod immediately, without help from a user.
 func TestRepairedBeforeItsStart(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

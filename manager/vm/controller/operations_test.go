@@ -147,7 +147,7 @@ func TestFinishedOperationsAreRemoved(t *testing.T) {
 	wait.Until(t, func() bool { return left() == 0 })
 }
 
-// After a manager is killed at any write of an operation, the next one completes it with the same result, and its
+// After a manager is killed at any write of an operation, the next manager completes it with the same result, and its
 // signal takes effect once.
 func TestFault33TheManagerIsKilledInAnOperation(t *testing.T) {
 	tier.Deep(t)

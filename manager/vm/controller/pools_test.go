@@ -22,7 +22,7 @@ import (
 	"vmop/test/wait"
 )
 
-// pool creates a pool whose VMs users may start.
+// pool creates a pool with VMs that users may start.
 func (w *world) pool(name string, edits ...func(*v1.VmPoolSpec)) {
 	w.t.Helper()
 	p := &v1.VmPool{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Name}}

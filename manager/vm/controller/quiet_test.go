@@ -149,7 +149,7 @@ func TestNothingToDo(t *testing.T) {
 	require.Empty(t, second.read())
 }
 
-// After a manager is killed at any write, the next one creates the same objects for the VM, even if its pod may use
+// After a manager is killed at any write, the next manager creates the same objects for the VM, even if its pod may use
 // only claims that the manager has created.
 func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()

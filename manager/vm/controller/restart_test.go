@@ -45,7 +45,7 @@ func (w *world) needs(name, reason string) *v1.VirtualMachine {
 	})
 }
 
-// After a manager is killed at any write of a restart, the next one restarts the VM if necessary, and never twice.
+// After a manager is killed at any write of a restart, the next manager restarts the VM if necessary, and never twice.
 func TestAutomaticRestartOfAKilledManager(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -90,7 +90,7 @@ func (w *world) noVolumeSnapshot(of string) {
 	})
 }
 
-// A snapshot whose manager ends while creating it may be inconsistent.
+// A snapshot may be inconsistent if its manager ends while creating it.
 func TestAManagerEndsWhileASnapshotIsMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -97,7 +97,7 @@ func TestUntrustedVolume(t *testing.T) {
 	w.boot("web")
 }
 
-// privileged makes a VM's pod need more rights than "restricted".
+// privileged gives a VM's pod more rights than "restricted".
 func privileged(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "kvm" }
 
 // volume returns the entry for the runner data's claim in a VM's status.

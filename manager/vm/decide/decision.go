@@ -14,7 +14,7 @@ import (
 // Running before that pod is gone, the pod's outcome no longer counts.
 const AnnotationCarriedOut = v1.GroupName + "/stopped-by-guest-in"
 
-// A Decision describes what happens to a VM and its pod.
+// Decision describes what happens to a VM and its pod.
 type Decision struct {
 	// Replicas of the StatefulSet: 1 if the VM needs a pod.
 	Replicas int32

@@ -24,8 +24,8 @@ const (
 	ByRunner  = "runner"  // or QEMU
 )
 
-// An Event describes something that happened to a VM. It is written only once, even if it is found several times:
-// the name of its object is derived from the VM, Reason and Key.
+// Event describes something that happened to a VM. It is written only once, even if it is found several times: the name
+// of its object is derived from the VM, Reason and Key.
 type Event struct {
 	Reason, Action, Initiator, Note string
 	// Key distinguishes the event from others with the same reason.

@@ -9,7 +9,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// An Eviction describes what happens to a VM when its node is drained.
+// Eviction describes what happens to a VM when its node is drained.
 type Eviction struct {
 	// Held is set if the pod must not be evicted.
 	Held bool

@@ -14,7 +14,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// A Phase is the state of a VM as users see it.
+// Phase is the state of a VM as users see it.
 type Phase struct {
 	Phase           v1.Phase
 	Reason, Message string

@@ -451,8 +451,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A failure that happened while the manager was down, and after which the kubelet restarted the container, has an event
-// with its reason.
+// A failure while the manager was down has an event with its reason, even after the kubelet has restarted the
+// container.
 func TestUnnoticedFailure(t *testing.T) {
 	t.Parallel()
 	s := is()

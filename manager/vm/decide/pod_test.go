@@ -232,7 +232,7 @@ func TestTemplatesOfVMOperator(t *testing.T) {
 	}
 }
 
-// A kept type isn't checked, and neither is a type with a missing ConfigMap.
+// A kept type and a type with a missing ConfigMap aren't checked.
 func TestPreviewOfAType(t *testing.T) {
 	t.Parallel()
 	s := is().Snapshot

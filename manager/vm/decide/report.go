@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Obstacle is the reason why a step isn't done; nil means that the step is done. A step that fails without an
-// obstacle returns an error and is repeated.
+// Obstacle is the reason why a step isn't done; nil means that the step is done. A step that fails without an obstacle
+// returns an error and is repeated.
 type Obstacle interface{ isObstacle() }
 
 // Waiting means that the VM waits for something that happens without user action.
@@ -22,10 +22,10 @@ type Stalled struct{ Reason, Message string }
 func (Waiting) isObstacle() {}
 func (Stalled) isObstacle() {}
 
-// A Problem is a deviation from the definition. Problems form the message of the condition Reconciled.
+// Problem is a deviation from the definition. Problems form the message of the condition Reconciled.
 type Problem struct{ Reason, Message string }
 
-// A Report contains what one or several steps could not do.
+// Report contains what one or several steps could not do.
 type Report struct {
 	// Obstacle of the step; for several steps, the first obstacle.
 	Obstacle Obstacle

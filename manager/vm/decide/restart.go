@@ -30,7 +30,7 @@ const (
 	ReasonRestartMigrating = "Migrating"
 )
 
-// A Restart describes how pending changes reach the guest.
+// Restart describes how pending changes reach the guest.
 type Restart struct {
 	// Condition is the condition RestartRequired.
 	Condition Verdict

@@ -11,8 +11,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A Snapshot contains what is known of a VM when a reconciliation begins. It is immutable. Objects that don't exist
-// are nil.
+// Snapshot contains what is known of a VM when a reconciliation begins. It is immutable. Objects that don't exist are
+// nil.
 type Snapshot struct {
 	// VM includes what its class provides; see package class.
 	VM       *v1.VirtualMachine
@@ -46,7 +46,7 @@ type Snapshot struct {
 	Source *v1.VirtualMachineSnapshot
 }
 
-// A Situation contains everything that determines a VM's future.
+// Situation contains everything that determines a VM's future.
 type Situation struct {
 	*Snapshot
 	// Obstacle keeps the VM from starting. A running VM continues to run.

@@ -10,7 +10,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Start describes the finished start of a VM. Its times are whole seconds.
+// Start describes the finished start of a VM. Its times are whole seconds.
 type Start struct {
 	VM, Node string
 	Pod      types.UID

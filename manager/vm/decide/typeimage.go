@@ -4,7 +4,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A TypeImage describes the next step for the image of a VM's type.
+// TypeImage describes the next step for the image of a VM's type.
 type TypeImage struct {
 	// Reference to read from the registry; "" if reading isn't necessary.
 	Reference string

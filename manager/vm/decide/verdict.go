@@ -9,7 +9,7 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A Verdict is the content of a condition that the manager maintains.
+// Verdict is the content of a condition that the manager maintains.
 type Verdict struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string

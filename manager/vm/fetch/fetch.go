@@ -24,7 +24,7 @@ const (
 	longest    = 10 * time.Minute
 )
 
-// A Request describes what to read for a VM.
+// Request describes what to read for a VM.
 type Request struct {
 	// Reference is REGISTRY/REPOSITORY:TAG, or @sha256:… instead of the tag.
 	Reference string
@@ -40,7 +40,7 @@ func (r Request) cacheKey() string {
 	return r.Reference + " " + r.Secret + " " + hex.EncodeToString(sum[:])
 }
 
-// A Result contains the data from a registry.
+// Result contains the data from a registry.
 type Result struct {
 	// Pending is set while the read is in progress. Changed is called when it has finished.
 	Pending bool

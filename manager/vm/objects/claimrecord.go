@@ -40,7 +40,7 @@ func originOf(record *Metadata) origin {
 	return origin{owner.UID, record.Annotations[AnnotationUntrusted]}
 }
 
-// A ClaimRecord describes a pending write of a claim's record.
+// ClaimRecord describes a pending write of a claim's record.
 type ClaimRecord struct {
 	// Name of the record.
 	Name string

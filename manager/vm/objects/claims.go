@@ -24,7 +24,7 @@ const (
 	dataSize   = "1Mi"
 )
 
-// A Claim is a volume of a VM. It has no owner, so it is kept when the VM is deleted. The manager never deletes it.
+// Claim is a volume of a VM. It has no owner, so it is kept when the VM is deleted. The manager never deletes it.
 type Claim struct {
 	// Name of the claim.
 	Name string

@@ -20,7 +20,7 @@ const (
 	diskSpec  = "spec.vm.disks[0].volumeClaimTemplate.spec"
 )
 
-// claimOf returns the disk's desired claim for a VM whose existing claim has these annotations.
+// claimOf returns the disk's claim as a VM requests it. The existing claim has these annotations.
 func claimOf(t *testing.T, wants func(*v1.ClaimSpec), annotations map[string]string) objects.Claim {
 	t.Helper()
 	vm := sample(t, func(vm *v1.VirtualMachine) {

@@ -13,8 +13,8 @@ import (
 	"vmop/manager/disk"
 )
 
-// A SourceFault is the reason why a volume can't be created from a snapshot yet: a reason for programs, and a
-// message for users about what is missing.
+// SourceFault is the reason why a volume can't be created from a snapshot yet: a reason for programs, and a message for
+// users about what is missing.
 type SourceFault struct{ Reason, Message string }
 
 // sourcePath is the VM's field that names the source snapshot of its volumes.

@@ -14,7 +14,7 @@ import (
 	"vmop/vmspec"
 )
 
-// A DeviceRef names a VM's disk that outlives the VM, or an image.
+// DeviceRef names a VM's disk that outlives the VM, or an image.
 type DeviceRef struct {
 	Kind v1.BlockDeviceKind
 	Name string
@@ -95,7 +95,7 @@ func bootIndexes(vm *v1.VirtualMachine) []*int {
 	return all
 }
 
-// A Device is a VM's disk in its actual state.
+// Device is a VM's disk in its actual state.
 type Device struct {
 	DeviceRef
 

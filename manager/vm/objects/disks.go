@@ -6,7 +6,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A Disk is a disk in a VM's definition.
+// Disk is a disk in a VM's definition.
 type Disk struct {
 	// Claim is the name for a new claim.
 	Claim string

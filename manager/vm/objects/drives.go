@@ -27,7 +27,7 @@ type Drives struct {
 	All []AttachedDrive `json:"drives,omitempty"`
 }
 
-// An AttachedDrive is the drive of a disk or an image attached while the guest runs.
+// AttachedDrive is the drive of a disk or an image attached while the guest runs.
 type AttachedDrive struct {
 	// Disk is the name of the VirtualDisk; "" for an image.
 	Disk string `json:"disk,omitempty"`

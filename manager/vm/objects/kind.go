@@ -10,7 +10,7 @@ import (
 // Metadata is what the manager stores of a VM's objects, except for its pod.
 type Metadata = metav1.PartialObjectMetadata
 
-// A Kind is the kind of one of those objects.
+// Kind is the kind of one of those objects.
 type Kind int
 
 // The kinds, from 0 to Kinds-1.

@@ -10,7 +10,7 @@ import (
 	"vmop/manager/vm/class"
 )
 
-// A Problem is something about a VM's objects that its user must know, in terms of the VM.
+// Problem is something about a VM's objects that its user must know, in terms of the VM.
 type Problem struct {
 	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
 	Path string

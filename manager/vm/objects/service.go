@@ -52,7 +52,7 @@ func mergeEntries(defaults map[string]string, own map[string]*v1.Entry) map[stri
 	return merged
 }
 
-// A displayPort is a port for connections to a display.
+// displayPort is a port for connections to a display.
 type displayPort struct {
 	name string
 	port int32

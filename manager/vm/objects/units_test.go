@@ -71,8 +71,8 @@ func TestMedium(t *testing.T) {
 	}
 }
 
-// Users can name only files in the image repository, and neither the runner's token nor, in a privileged pod, the
-// node's disks.
+// Users can name only files in the image repository, so they can't access the runner's token or, in a privileged pod,
+// the node's disks.
 func TestImagesAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{

@@ -22,8 +22,7 @@ func vmFamilies() (all []control.Family) {
 	return all
 }
 
-// A piece is one metric: the part of the line after the VM's labels in the text format, as a range in a reader's
-// text.
+// piece is one metric: the part of the line after the VM's labels in the text format, as a range in a reader's text.
 type piece struct{ family, from, to int }
 
 // reader parses the answers of runners, one after the other.

@@ -29,7 +29,7 @@ const (
 	shareTime  = 5 * time.Second // later requests within this time share the answer
 )
 
-// A Runner returns the metrics of a VM. Its output must be limited: see MostBytes.
+// Runner returns the metrics of a VM. Its output must be limited: see MostBytes.
 type Runner interface {
 	Metrics(ctx context.Context, w io.Writer) error
 }
@@ -47,7 +47,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// A Scraper is an http.Handler for the metrics of all VMs.
+// Scraper is an http.Handler for the metrics of all VMs.
 type Scraper struct {
 	opts              Options
 	patience, longest time.Duration

@@ -26,7 +26,7 @@ const ConfigKey = "config.yaml"
 // it, and VM-Operator's Deployment doesn't.
 const RunnerImageVariable = "VMOP_RUNNER_IMAGE"
 
-// A Namespace contains VM-Operator's relevant objects in a namespace.
+// Namespace contains VM-Operator's relevant objects in a namespace.
 type Namespace struct {
 	// Config is the manager's configuration; "" without a configuration.
 	Config string

@@ -2,7 +2,7 @@ package takeover
 
 import "slices"
 
-// An Effect is the consequence of a finding.
+// Effect is the consequence of a finding.
 type Effect string
 
 // Effects.
@@ -12,7 +12,7 @@ const (
 	Blocks  Effect = "blocks"  // doesn't work until an administrator acts
 )
 
-// A Finding is something that an administrator must know.
+// Finding is something that an administrator must know.
 type Finding struct {
 	Effect Effect `json:"effect"`
 	// Path of the field in the resource or in the configuration; "" means the whole object.
@@ -22,7 +22,7 @@ type Finding struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// A Subject is an object with findings.
+// Subject is an object with findings.
 type Subject struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -50,7 +50,7 @@ func (s *Subject) addFinding(effect Effect, path, message, hint string) {
 	s.Findings = append(s.Findings, Finding{effect, path, message, hint})
 }
 
-// A Report contains the assessment of a namespace.
+// Report contains the assessment of a namespace.
 type Report struct {
 	Subjects []Subject `json:"objects"`
 	// Managers are the Deployments of VM-Operator's manager that have or request pods. As long as such a Deployment

@@ -129,7 +129,7 @@ func TestTrustedClaims(t *testing.T) {
 	require.False(t, new(of["vm-operator"]).Blocked())
 }
 
-// A disk without its claim gets an empty one even if the VM has other claims, and invalid names are refused.
+// A disk with a missing claim gets an empty claim even if the VM has other claims, and invalid names are refused.
 func TestClaimsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	text := read(t, "testdata/namespace.yaml")

@@ -53,8 +53,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Tracer sends traces. Its methods return immediately, and can be called concurrently. On a nil Tracer, Run and
-// Started do nothing.
+// Tracer sends traces. Its methods return immediately, and can be called concurrently. On a nil Tracer, Run and Started
+// do nothing.
 type Tracer struct {
 	opts     Options
 	provider *sdk.TracerProvider

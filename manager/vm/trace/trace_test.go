@@ -147,7 +147,7 @@ func TestTrace(t *testing.T) {
 	require.Len(t, got, 5)
 }
 
-// The tracer stops waiting for a VM whose pod has been replaced or deleted.
+// The tracer stops waiting for a VM after its pod has been replaced or deleted.
 func TestTraceOfAVMThatIsGone(t *testing.T) {
 	server := httptest.NewServer(&collected{})
 	defer server.Close()
