@@ -248,7 +248,7 @@ func TestEnqueuedVMs(t *testing.T) {
 	require.Equal(t, []string{vm.Name}, drain(q), "what was remembered of it is forgotten")
 }
 
-// Any compressed data can be decompressed again.
+// Any data can be compressed and decompressed again, and equal data gives equal results.
 func FuzzCompress(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte(typical))

@@ -243,7 +243,7 @@ func TestComparisonsAreBounded(t *testing.T) {
 	require.Equal(t, int64(atOnce), most.Load())
 }
 
-// An impossible user name or password costs as much work as a wrong one.
+// Invalid user names and passwords are refused like wrong ones, and their log lines stay short.
 func TestOddNamesAndPasswords(t *testing.T) {
 	t.Parallel()
 	a := newApp(t, Config{Users: users(t)})

@@ -511,7 +511,8 @@ func TestPlansOfMachines(t *testing.T) {
 	}
 }
 
-// A failed attempt is repeated after a pause, and sooner if another attempt was faster; a successful attempt counts.
+// A failed attempt is repeated after a pause, which is shorter if another attempt was in the way. A successful attempt
+// isn't repeated.
 func TestWhenAnAttemptIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for reason, after := range map[string]time.Duration{

@@ -81,8 +81,8 @@ func (w written) hasChanged(have *objects.Metadata) bool {
 	return objects.VersionOf(have) != w.version
 }
 
-// isCurrent works like Memory.isCurrent, but reports false for an object that was written and is missing in the
-// snapshot: it may have been deleted before the watch could deliver it.
+// isCurrent works like Memory.isCurrent. It also schedules another check of an object that was written and is missing
+// in the snapshot: it may have been deleted before the watch could deliver it.
 func (r *Round) isCurrent(what, hash string, have *objects.Metadata) bool {
 	current := r.memory.isCurrent(what, hash, have, r.Now)
 	if current && have == nil {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The class's node requirements are added to every alternative of the VM's, and a term that matches no node still
-// matches none.
+// The class's requirements are added to each of the VM's node terms. An empty term, which matches no node, is dropped,
+// but stays if it is the only term.
 func TestAlso(t *testing.T) {
 	t.Parallel()
 	requirement := func(key string) corev1.NodeSelectorRequirement {

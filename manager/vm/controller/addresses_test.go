@@ -74,7 +74,8 @@ func (w *world) attached(vm, address string) string {
 const static = `{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAddress, metadata: {name: %s},
   spec: {staticIP: %s, type: Static}}`
 
-// A VM's next address isn't given to the running pod, and the VM keeps the pod's current address until the restart.
+// A VM that names another address keeps the address of its running pod until the restart, and neither address is
+// released before.
 func TestAnAddressChangesWithARestart(t *testing.T) {
 	t.Parallel()
 	w := leasing(t, addresses.Range{CIDR: "10.67.0.0/24"})

@@ -164,7 +164,7 @@ func (w *world) moved(operation string) (*v1.VirtualMachine, *v1.VirtualMachineO
 	return vm, o
 }
 
-// A new image reaches a running guest by migration, or by a restart if the guest can't move.
+// A new image reaches a running guest by migration, or by a restart if the migration fails.
 func TestAnImageReachesAGuest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

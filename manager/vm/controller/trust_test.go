@@ -20,8 +20,8 @@ import (
 	"vmop/manager/vm/objects"
 )
 
-// A user's own image runs only in an unprivileged pod. If the VM's definition changes to need the administrator's
-// permission, the pod is deleted.
+// A user's own image runs only in an unprivileged pod. If the definition of a running VM changes to need more rights,
+// the pod stays unchanged, and once it is deleted, no other pod starts without the administrator's permission.
 func TestNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -39,7 +39,7 @@ func TestNotTrusted(t *testing.T) {
 	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
 
-	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // the scheduler doesn't use it
+	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // the scheduler doesn't use this node
 	first := w.pod("old")
 	w.report(first, runningSince(first.CreationTimestamp.Time))
 	w.say("old", first, stateBooted, nil)

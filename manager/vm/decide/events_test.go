@@ -239,7 +239,7 @@ func TestHappenedAt(t *testing.T) {
 	require.Equal(t, noon.Add(time.Minute), HappenedAt(e))
 }
 
-// The user must solve a permanent rejection by the API server; other errors are temporary.
+// A permanent rejection by the API server is an obstacle that the user must resolve; other errors are temporary.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "pods"}

@@ -185,7 +185,8 @@ func TestTakeARestart(t *testing.T) {
 	require.True(t, RestartOf(s, found).Due, "the change is another one")
 }
 
-// A change of the pod reaches the guest by a migration, and by a restart only after a failed migration.
+// A change of the pod reaches the guest by a migration if possible. A restart is used if the guest can't move or its
+// migration has failed.
 func TestUpdateOf(t *testing.T) {
 	t.Parallel()
 	awaits := func(paths ...string) (Situation, Findings) {

@@ -174,7 +174,8 @@ func TestPodPatch(t *testing.T) {
 	require.Empty(t, patch(after, nil), "the patch has brought all")
 }
 
-// When the kubelet must read a file again, the file gets a new version, five times in a minute.
+// When the kubelet must read a file again, the pod's annotation gets another version, at most five times in about a
+// minute.
 func TestFilesAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "7", objects.FileVersion("", "7", false))
