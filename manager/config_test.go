@@ -179,7 +179,8 @@ func TestFormerPathOfPasswords(t *testing.T) {
 	require.Equal(t, "c.yaml:1:1: /Manager/Controller/DisplaySecretMonitor: is understood as /Manager/Controller/Reconciler/DisplaySecretReconciler (use the new name)", warnings[0].String())
 }
 
-// The configurations of VM-Operator's examples are accepted unchanged.
+// The former section for the runner's data in VM-Operator's examples is accepted, with a warning that names the current
+// section.
 func TestConfigurationsOfTheOriginal(t *testing.T) {
 	t.Parallel()
 	for section, want := range map[string]string{

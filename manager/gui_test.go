@@ -94,7 +94,7 @@ func TestOurKeysOfTheGUI(t *testing.T) {
 	require.Equal(t, GUI{Port: 8080, PasswordValidity: 10 * time.Second, DeleteConnectionFile: true}, c.GUI)
 }
 
-// Valid but misleading settings cause warnings.
+// Sections with a former name and settings without effect cause warnings.
 func TestWarningsOfTheGUI(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -113,7 +113,7 @@ func TestADriveThatNothingAttachesIsRemoved(t *testing.T) {
 	require.Greater(t, got.Drives.Revision, int64(7))
 }
 
-// patches records the patches that a client is asked for, and refuses each with an error.
+// patches records the patches that a client sends, and answers each with err.
 type patches struct {
 	Client
 

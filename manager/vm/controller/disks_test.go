@@ -93,7 +93,7 @@ func withDisks(names ...string) func(*v1.VirtualMachine) {
 	}
 }
 
-// Creating a blank disk takes two writes, and the disk can be attached to one VM after another.
+// Creating a blank disk takes at most three writes, and the disk can be attached to one VM after another.
 func TestABlankDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -82,7 +82,7 @@ func TestFault41TheVMIsDeleted(t *testing.T) {
 			require.True(t, is, claim)
 		}
 	}
-	// An object held by a finalizer is named in the VM's status.
+	// The status of a VM that is being deleted names the finalizers that hold it.
 	vm := w.vm("slow", func(vm *v1.VirtualMachine) { vm.Finalizers = []string{"example.com/hold"} })
 	pod := w.boot("slow")
 	require.NoError(t, w.client.Delete(t.Context(), vm))

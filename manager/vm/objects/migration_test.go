@@ -138,7 +138,7 @@ func TestCopiesOfDisks(t *testing.T) {
 	require.True(t, objects.CopiesDisks(vm, here), "it is asked for")
 }
 
-// Two pods with the same tap never run on one node.
+// A VM with a tap never migrates to another pod on the same node, because two pods can't have its tap there.
 func TestTapsAreOfANode(t *testing.T) {
 	t.Parallel()
 	image := []v1.RestartAwaitingChange{{Path: "image.source"}}

@@ -106,8 +106,7 @@ func TestImagesAreInTheRepository(t *testing.T) {
 	}
 }
 
-// Files in options of a VM type must also be in the image repository: the configuration requires it, and the pod mounts
-// this volume.
+// Options of a VM type can name files: the pod mounts the image repository if the text of an option may be a file name.
 func TestFilesOfOptionsAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	mounts := func(options string) bool {
