@@ -181,9 +181,9 @@ func (s Situation) Available() (what disk.Answer, reason, message string) {
 // isServed reports whether the export serves the disk and is not about to end.
 func (s Situation) isServed() bool { return s.Export.Ready && !s.Export.Ending }
 
-// isWanted reports whether the VM should have the disk now, otherwise the plan with the reason. An attached disk
-// stays as long as the VM's pod, even if it would not be attached now, because a guest that is shutting down
-// needs it.
+// isWanted reports whether the VM should have the disk now. If not, it also returns the plan with the reason. An
+// attached disk stays as long as the VM's pod, even if it would not be attached now, because a guest that is shutting
+// down needs it.
 func (s Situation) isWanted() (bool, Plan) {
 	because := func(phase Phase, reason, format string, args ...any) (bool, Plan) {
 		return false, Plan{Phase: phase, Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -31,8 +31,8 @@ func some(name string, version int, phase v1.Phase, changed bool) *v1.VirtualMac
 	return vm
 }
 
-// While many VMs are created, changed running VMs come first. Then follow VMs with a new definition, all other known
-// VMs, and finally the new VMs in the order of their creation.
+// While many VMs are created, changed running VMs come first. Then follow VMs with a new definition, other changed VMs,
+// the new VMs in the order of their creation, and finally unchanged VMs.
 func TestUrgentVMsComeFirst(t *testing.T) {
 	t.Parallel()
 	m, q := New("vms", func() string { return "" }), newQueue(t)

@@ -156,7 +156,7 @@ func (s *Service) recallTicket(token string) (ticket, bool) {
 	return r.who, known && s.opts.Now().Before(r.until)
 }
 
-// reviewToken has a token reviewed and remembers the answer.
+// reviewToken reviews a token and remembers the answer.
 func (s *Service) reviewToken(ctx context.Context, of contents, token string) (ticket, error) {
 	s.reviews.mu.Lock()
 	if s.reviews.underway >= mostReviewing {
@@ -221,7 +221,7 @@ func (s *Service) askForReview(ctx context.Context, of contents, token string) (
 // longestFault limits the reason for refusing a token, in bytes.
 const longestFault = 300
 
-// checkToken has a session's token reviewed again. The session continues while the cluster does not answer.
+// checkToken reviews a session's token again. The session continues while the cluster does not answer.
 func (s *Service) checkToken(ctx context.Context, session *Session) error {
 	who, known := s.recallTicket(session.ticket.Mark)
 	var err error

@@ -94,7 +94,7 @@ func TestFetchOnce(t *testing.T) {
 	require.ErrorContains(t, w.ask(t, request).Err, "imagePullSecret keys: there is none")
 }
 
-// After each failure the pause doubles.
+// After each failure the pause doubles, up to ten minutes.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
