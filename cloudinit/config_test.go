@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// section reads the text of a cloudInit section as the runner's configuration does.
+// section parses the text of a cloudInit section the way the runner's configuration does.
 func section(t testing.TB, text string) *Config {
 	t.Helper()
 	var c Config
@@ -277,7 +277,7 @@ func TestAliasBombsAreDefused(t *testing.T) {
 	require.ErrorContains(t, err, "more than 64 MiB once aliases are followed")
 }
 
-// The limits are exact: they bound the memory of the program that reads the configuration.
+// The alias limits are exact: they bound the memory of the program that reads the configuration.
 func TestLimitsOfAliasesAreExact(t *testing.T) {
 	t.Parallel()
 	text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "xy"}
@@ -303,8 +303,8 @@ func TestReadingLeavesTheConfigurationAlone(t *testing.T) {
 	require.Len(t, c.MetaData.Content, 2)
 }
 
-// FuzzYAML checks that the rendered YAML means what was read, in each of the sections: reading it again gives the same
-// values, but for what meta-data lacked.
+// FuzzYAML checks that parsing the rendered YAML of each section returns the original values, apart from the ones added
+// to meta-data.
 func FuzzYAML(f *testing.F) {
 	for _, text := range []string{
 		"a: 1", "{a: [b, {c: d}]}", "a: |\n  x\n   y\n", "a: \"\\n  x\"", "a: >+\n  x\n\n", "? [a]\n: b",
@@ -365,7 +365,7 @@ func requireSameMeaning(t *testing.T, section, text string) {
 	require.Equal(t, values(before), values(after), "%s %q became %q", section, text, written)
 }
 
-// values lists what a resolved node means, without styles and lines.
+// values lists the meaning of a resolved node, without styles and lines.
 func values(n *yaml.Node) []string {
 	out := []string{n.ShortTag() + " " + n.Value}
 	for _, child := range n.Content {

@@ -11,7 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A file has what a text has in the configuration, whatever its size is, and changed content makes another instance.
+// A file of any size provides the same data as text in the configuration, and changed content results in a new
+// instance.
 func TestDataFromFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +44,7 @@ func TestDataFromFiles(t *testing.T) {
 	require.Equal(t, emptyUserData, string(read("{userDataFile: user}").UserData))
 }
 
-// All files are named that can't be read. No content is quoted, and no YAML passes for a file's content.
+// The error names every unreadable file. It quotes no content, and YAML is not accepted as a file's content.
 func TestFilesThatCantBeRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The formats of qemu-img are known by their headers. A raw disk may begin with whatever its guest writes there, such
-// as the header of LUKS or of a tar archive.
+// Image formats of qemu-img are detected by their headers. A raw disk may begin with anything that its guest writes,
+// such as a LUKS header or a tar archive.
 func TestContainersAreKnownByTheirHeaders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

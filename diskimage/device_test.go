@@ -14,7 +14,7 @@ import (
 	"vmop/test/folder"
 )
 
-// device returns a block device that is full of something else.
+// device returns a block device filled with other data.
 func device(t *testing.T, size int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "device")
@@ -26,7 +26,7 @@ func into(name string, source diskimage.Source) diskimage.Import {
 	return diskimage.Import{Source: source, Target: diskimage.Target{Path: name}, Limits: quick(), Reach: here()}
 }
 
-// What was on the device before is gone, after the image's end and in its holes, too.
+// An import overwrites all earlier data on the device, including holes and the space after the image.
 func TestBlockDevices(t *testing.T) {
 	t.Parallel()
 	data := disk()
@@ -46,7 +46,7 @@ func TestBlockDevices(t *testing.T) {
 	}
 }
 
-// After an import that failed, a device has no beginning.
+// A failed import erases the beginning of the device.
 func TestBlockDevicesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	data := disk()
@@ -75,7 +75,7 @@ func TestBlockDevicesAfterAFailure(t *testing.T) {
 			require.Equal(t, c.reason, diskimage.ReasonOf(err), "%v", err)
 			got, err := os.ReadFile(dev)
 			require.NoError(t, err)
-			if name == "smaller than wanted" { // it wasn't begun
+			if name == "smaller than wanted" { // the import had not started
 				require.EqualValues(t, 0xee, got[0])
 				return
 			}
@@ -84,8 +84,7 @@ func TestBlockDevicesAfterAFailure(t *testing.T) {
 	}
 }
 
-// Some file systems want all writes to pass the page cache; others those that are no whole blocks of
-// their device.
+// Imports work on file systems that require writes through the page cache, or require it for partial blocks.
 func TestTargetsThatWantThePageCache(t *testing.T) {
 	t.Parallel()
 	data, dir := disk(), t.TempDir()
@@ -103,7 +102,7 @@ func TestTargetsThatWantThePageCache(t *testing.T) {
 	require.True(t, bytes.Equal(append(make([]byte, 100), chunk...), got))
 }
 
-// A device is a source, too: of a clone.
+// A device can also be the source of a clone.
 func TestADeviceIsCopied(t *testing.T) {
 	t.Parallel()
 	from, to := device(t, 3*mib), device(t, 4*mib)
@@ -126,7 +125,7 @@ func TestADeviceThatIsInUse(t *testing.T) {
 	require.Equal(t, diskimage.TargetBusy, diskimage.ReasonOf(err), "%v", err)
 }
 
-// A full volume leaves nothing, and says so; here it is a file system of 16 MiB.
+// An import to a full volume (a 16 MiB file system) removes its partial file and reports the reason.
 func TestAFullVolume(t *testing.T) {
 	t.Parallel()
 	dev, dir := device(t, 16*mib), t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ConvertUnchecked converts an image that was not probed.
+// ConvertUnchecked converts an image without probing it.
 func ConvertUnchecked(ctx context.Context, image string, format Format, to string, size int64) error {
 	file, err := os.Create(to)
 	if err != nil {
@@ -23,7 +23,7 @@ func ConvertUnchecked(ctx context.Context, image string, format Format, to strin
 	return c.runQEMUImg(ctx)
 }
 
-// WriteChunk writes a chunk of a disk into a new file, at any place.
+// WriteChunk writes a chunk of a disk into a new file at a given offset.
 func WriteChunk(path string, chunk []byte, at int64) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"vmop/diskimage"
 )
 
-// Whatever the first bytes of an image are: Probe ends, and what it accepts has a format that is
-// known and a size that is one.
+// Probe terminates for any first bytes of an image, and an accepted image has a known format and a valid size.
 func FuzzProbe(f *testing.F) {
 	for _, args := range [][]string{
 		{"qcow2"},
@@ -49,9 +48,8 @@ func FuzzProbe(f *testing.F) {
 	})
 }
 
-// What Probe accepts names no file to QEMU either: qemu-img info, which parses the same bytes, finds
-// neither a backing file nor a data file, nor the extents of others. The input changes bytes of
-// images that are right, or nearly so.
+// FuzzProbeAgreesWithQEMU checks that qemu-img info finds no backing file, data file or foreign extent in any image
+// that Probe accepts. The input changes bytes of valid or nearly valid images.
 func FuzzProbeAgreesWithQEMU(f *testing.F) {
 	dir := f.TempDir()
 	var images [][]byte
@@ -69,7 +67,8 @@ func FuzzProbeAgreesWithQEMU(f *testing.F) {
 		data, err := os.ReadFile(file)
 		require.NoError(f, err)
 		images = append(images, data)
-		// As they are; without the backing file's offset, the features, the capacity of a vmdk.
+		// The seeds are unchanged images, and images without the backing file's offset, the features or the capacity of
+		// a vmdk.
 		f.Add(uint8(i), []byte{0, 0, data[0]})
 		f.Add(uint8(i), []byte{0, 8, 0, 0, 9, 0, 0, 10, 0, 0, 11, 0, 0, 12, 0, 0, 13, 0, 0, 14, 0, 0, 15, 0})
 		f.Add(uint8(i), []byte{0, 79, 0})
@@ -77,7 +76,7 @@ func FuzzProbeAgreesWithQEMU(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, changes []byte) {
 		data := bytes.Clone(images[int(which)%len(images)])
-		for ; len(changes) >= 3; changes = changes[3:] { // place, value
+		for ; len(changes) >= 3; changes = changes[3:] { // offset and value
 			data[(int(changes[0])<<8|int(changes[1]))%len(data)] = changes[2]
 		}
 		info, err := diskimage.Probe(data[:min(len(data), diskimage.HeaderSize)])

@@ -14,7 +14,7 @@ import (
 	"vmop/diskimage"
 )
 
-// hostile makes an image that names a file, and returns it; the secret is what that file has.
+// hostile creates an image that names a file and returns the image. The file contains the secret.
 func hostile(t *testing.T, make func(t *testing.T, dir, secret string)) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,7 +26,7 @@ func hostile(t *testing.T, make func(t *testing.T, dir, secret string)) []byte {
 	return data
 }
 
-// The classes of images that have had importers show files of their host.
+// Images of the classes that made other importers disclose host files are refused.
 func TestImagesThatNameFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,7 +117,7 @@ func TestImagesThatNameFilesAreRefused(t *testing.T) {
 				b[at+int(binary.LittleEndian.Uint32(b[settings+16:]))+4] |= 2
 			})
 		}, diskimage.ImageHasBackingFile},
-		"luks": {func(t *testing.T, dir, _ string) { // qemu-img takes 8 s to make one
+		"luks": {func(t *testing.T, dir, _ string) { // qemu-img needs 8 s to create one
 			header := append([]byte("LUKS\xba\xbe\x00\x01aes"), make([]byte, 2000)...)
 			require.NoError(t, os.WriteFile(dir+"/image", header, 0o600))
 		}, diskimage.ImageEncrypted},
@@ -128,7 +128,7 @@ func TestImagesThatNameFilesAreRefused(t *testing.T) {
 		"qcow2 with the header of an encryption": {func(t *testing.T, dir, _ string) {
 			qemuImg(t, "create", "-q", "-f", "qcow2", dir+"/image", "1M")
 			change(t, dir+"/image", func(b []byte) {
-				names := bytes.Index(b, []byte("\x68\x03\xf8\x57")) // the extension with names of features
+				names := bytes.Index(b, []byte("\x68\x03\xf8\x57")) // the header extension with the names of features
 				copy(b[names:], "\x05\x37\xbe\x77")
 			})
 		}, diskimage.ImageEncrypted},
@@ -146,7 +146,7 @@ func TestImagesThatNameFilesAreRefused(t *testing.T) {
 	}
 }
 
-// read returns what qemu-img makes of an image without our checks.
+// read returns what qemu-img reads from an image without our checks.
 func read(t *testing.T, format, image string) string {
 	t.Helper()
 	raw := filepath.Join(t.TempDir(), "raw")
@@ -156,7 +156,7 @@ func read(t *testing.T, format, image string) string {
 	return string(data)
 }
 
-// change changes a file, which may become longer.
+// change modifies a file, which may grow.
 func change(t *testing.T, file string, how func([]byte)) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -166,7 +166,7 @@ func change(t *testing.T, file string, how func([]byte)) {
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
-// patch puts a name, shorter than what is there, into an extension of a header of qcow2.
+// patch replaces a name in a qcow2 header extension with a shorter name.
 func patch(t *testing.T, file, old, name string) {
 	t.Helper()
 	change(t, file, func(b []byte) {
@@ -179,7 +179,7 @@ func patch(t *testing.T, file, old, name string) {
 	})
 }
 
-// probeVMDK makes an image whose description has another text, of at most the same length.
+// probeVMDK creates an image whose descriptor contains another text of at most the same length.
 func probeVMDK(t *testing.T, dir, old, text string) {
 	t.Helper()
 	qemuImg(t, "create", "-q", "-f", "vmdk", dir+"/image", "1M")
@@ -191,7 +191,7 @@ func probeVMDK(t *testing.T, dir, old, text string) {
 	})
 }
 
-// What an image could make qemu-img open, it can't open, were the header check wrong.
+// Even if the header check failed, qemu-img could not open a file that an image names.
 func TestQEMUImgOpensNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, dir, secret string){
@@ -225,7 +225,7 @@ func TestQEMUImgOpensNothingElse(t *testing.T) {
 	}
 }
 
-// A guest can write any header into its disk. What is said to be raw is never taken for more.
+// A guest can write any header into its disk. An image declared as raw is always treated as raw.
 func TestACopyOfADiskIsNotProbed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "guest.img")
@@ -291,7 +291,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// packed returns what a program makes of the data.
+// packed returns the data as compressed by a program.
 func packed(t testing.TB, program string, data []byte) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "-c")

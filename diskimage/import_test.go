@@ -23,7 +23,7 @@ import (
 
 const mib = 1 << 20
 
-// disk returns the bytes of a disk of 8 MiB and some sectors: data, holes, data at the end.
+// disk returns the bytes of a disk of 8 MiB and some sectors with data, holes, and data at the end.
 func disk() []byte {
 	data := make([]byte, 8*mib+3*512)
 	random := rand.NewChaCha8([32]byte{1})
@@ -35,7 +35,7 @@ func disk() []byte {
 	return data
 }
 
-// image returns a disk in a format, made by qemu-img.
+// image returns a disk in the given format, created by qemu-img.
 func image(t testing.TB, disk []byte, args ...string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func qemuImg(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// served returns the URL of a server that has the data.
+// served returns the URL of a server that provides the data.
 func served(t testing.TB, data []byte) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,15 +64,15 @@ func served(t testing.TB, data []byte) string {
 	return server.URL
 }
 
-// quick are limits of tests.
+// quick returns limits for tests.
 func quick() diskimage.Limits { return diskimage.Limits{Backoff: time.Millisecond} }
 
-// here is the rule of tests, whose servers are on this computer.
+// here returns the address rule for tests, which run their servers on this computer.
 func here() outbound.Rule {
 	return outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }}
 }
 
-// to returns an import into a file of a folder of the test.
+// to returns an import into a file in a folder of the test.
 func to(t testing.TB, source diskimage.Source) diskimage.Import {
 	t.Helper()
 	return diskimage.Import{
@@ -81,7 +81,7 @@ func to(t testing.TB, source diskimage.Source) diskimage.Import {
 	}
 }
 
-// refused runs an import that must fail, and leave nothing.
+// refused runs an import that must fail and clean up.
 func refused(t *testing.T, i diskimage.Import, reason diskimage.Reason, text string) {
 	t.Helper()
 	_, err := i.Run(t.Context())
@@ -90,7 +90,7 @@ func refused(t *testing.T, i diskimage.Import, reason diskimage.Reason, text str
 	empty(t, i)
 }
 
-// empty wants nothing to be left in the folder of the target.
+// empty requires that the target's folder is empty.
 func empty(t *testing.T, i diskimage.Import) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(i.Target.Path))
@@ -98,7 +98,7 @@ func empty(t *testing.T, i diskimage.Import) {
 	require.Empty(t, entries)
 }
 
-// imported runs an import that must work, and returns what it says and has made.
+// imported runs an import that must succeed, and returns its result and the created disk.
 func imported(t *testing.T, i diskimage.Import) (diskimage.Result, []byte) {
 	t.Helper()
 	result, err := i.Run(t.Context())
@@ -161,7 +161,7 @@ func TestImagesBecomeRawDisks(t *testing.T) {
 	}
 }
 
-// What is written in chunks is whole, wherever the image, or the footer of a fixed VHD, ends in the last one.
+// An image written in chunks is complete, wherever the image or the footer of a fixed VHD ends in the last chunk.
 func TestImagesOfManyChunks(t *testing.T) {
 	t.Parallel()
 	const chunk = 4 * mib
@@ -169,7 +169,7 @@ func TestImagesOfManyChunks(t *testing.T) {
 		3 * chunk, 3*chunk - 512, 3*chunk + 512, 5*chunk - 1024, 5*chunk + 4096, 6*chunk + 1<<19,
 	} {
 		data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-		for at := 0; at+mib < size; at += mib { // small holes and large ones, and small data between
+		for at := 0; at+mib < size; at += mib { // small and large holes, with small pieces of data between them
 			clear(data[at : at+at/100&^4095])
 			data[at+at/200] = 1
 		}

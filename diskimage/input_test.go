@@ -27,7 +27,7 @@ import (
 	"vmop/diskimage"
 )
 
-// serve returns the URL of a server.
+// serve returns the URL of a server with the handler.
 func serve(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -35,7 +35,7 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// stated returns a handler that answers with a status.
+// stated returns a handler that answers with the HTTP status.
 func stated(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
@@ -78,12 +78,12 @@ func TestAnswersOfServers(t *testing.T) {
 	}
 }
 
-// further redirects to another place each time.
+// further redirects to a new location each time.
 func further(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 }
 
-// secure returns a server with TLS, and its certificate as a bundle.
+// secure returns the URL of a TLS server and its certificate as a bundle.
 func secure(t *testing.T, handler http.HandlerFunc) (url string, bundle []byte) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -115,7 +115,7 @@ func TestTLS(t *testing.T) {
 		"does not speak TLS")
 }
 
-// A redirect to another port, or to a name below the host's, takes no password along.
+// A redirect to another port, or to a subdomain of the host, does not receive the password.
 func TestCredentialsStayAtTheirServer(t *testing.T) {
 	t.Parallel()
 	data := disk()
@@ -147,7 +147,7 @@ func TestCredentialsStayAtTheirServer(t *testing.T) {
 	require.Zero(t, came.Load())
 }
 
-// The password goes to the host that is named, and into no message.
+// The password is sent only to the named host and appears in no message.
 func TestBasicAuthentication(t *testing.T) {
 	t.Parallel()
 	data := disk()
@@ -230,7 +230,7 @@ func TestCompressedImages(t *testing.T) {
 	}
 }
 
-// Holes are never written, whatever they came as.
+// Holes are never written, whatever their form in the source.
 func TestHolesStayHoles(t *testing.T) {
 	t.Parallel()
 	data := make([]byte, 64*mib)
@@ -261,7 +261,7 @@ func TestHolesStayHoles(t *testing.T) {
 	}
 }
 
-// Ten GiB of zeros in some kilobytes are allowed up to the limit, and cost nothing.
+// Ten GiB of zeros compressed to a few kilobytes are accepted up to the limit and take no disk space.
 func TestMuchFromLittle(t *testing.T) {
 	t.Parallel()
 	image := filepath.Join(t.TempDir(), "zeros.qcow2")
@@ -339,14 +339,14 @@ func TestCorruptImages(t *testing.T) {
 	}
 }
 
-// flaky serves data, and breaks each transfer after some bytes, so many times.
+// flaky serves data and breaks a number of transfers after some bytes.
 type flaky struct {
 	data    []byte
 	after   int64
 	times   int64
 	breaks  atomic.Int64
-	ranges  atomic.Int64 // requests for a part
-	stall   bool         // instead of closing the connection
+	ranges  atomic.Int64 // range requests
+	stall   bool         // stalls instead of closing the connection
 	tag     func(n int64) string
 	noRange bool
 	chunked bool
@@ -482,7 +482,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("cable cut") }
 
-// silent returns what is read without end, until it is closed.
+// silent returns a reader that blocks until it is closed.
 func silent(t *testing.T) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()

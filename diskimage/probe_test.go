@@ -9,11 +9,12 @@ import (
 	"vmop/diskimage"
 )
 
-// The limits of qcow2's header, without qemu-img, which makes no image beyond them.
+// The limits of a qcow2 header are enforced. The test writes headers itself because qemu-img creates no image beyond
+// the limits.
 func TestHeadersOfQCOW2(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		at     int // of the number that is changed; its last byte gets the value
+		at     int // of the changed number, whose last byte receives the value
 		value  byte
 		reason diskimage.Reason
 	}{

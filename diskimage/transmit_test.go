@@ -18,7 +18,7 @@ import (
 	"vmop/test/tier"
 )
 
-// sparse is a disk of more than one L2 table, with data of odd lengths in some places.
+// sparse creates a disk with more than one L2 table and data of odd lengths in some places.
 func sparse(t *testing.T, size int64) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "disk.raw"))
@@ -34,7 +34,7 @@ func sparse(t *testing.T, size int64) *os.File {
 		_, err := file.WriteAt(data, at)
 		require.NoError(t, err)
 	}
-	_, err = file.WriteAt(make([]byte, 1<<20), 20<<20) // zeros that are no hole
+	_, err = file.WriteAt(make([]byte, 1<<20), 20<<20) // zeros that are not a hole
 	require.NoError(t, err)
 	return file
 }
@@ -46,8 +46,7 @@ func transmission(t *testing.T, disk *os.File, from, size int64) []byte {
 	return sent.Bytes()
 }
 
-// A disk that is transmitted is the same in each format, holes stay holes, and a transmission that breaks anywhere
-// is continued.
+// A transmitted disk is identical in each format, keeps its holes, and resumes after an interruption at any offset.
 func TestTransmission(t *testing.T) {
 	t.Parallel()
 	const size = 600 << 20
@@ -97,7 +96,7 @@ func TestTransmission(t *testing.T) {
 	require.True(t, bytes.Equal(wanted, plain.Bytes()))
 }
 
-// An image with more clusters than one block of reference counts is about is one that QEMU finds no fault with.
+// QEMU accepts an image with more clusters than one refcount block covers.
 func TestLargeQCOW2(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -119,7 +118,8 @@ func TestLargeQCOW2(t *testing.T) {
 	require.NotContains(t, string(out), "verification failed")
 }
 
-// What comes is from a pod in which users may run programs: whatever it is, there is an error or a disk.
+// FuzzArrival checks that any input results in an error or a disk. The input comes from a pod in which users may run
+// programs.
 func FuzzArrival(f *testing.F) {
 	disk, err := os.CreateTemp(f.TempDir(), "disk")
 	require.NoError(f, err)
@@ -148,7 +148,7 @@ func (c checked) Put(data []byte, at int64) error { return c.put(data, at) }
 
 func (checked) End(int64) error { return nil }
 
-// A file that is given up leaves nothing, and an offset that there isn't is refused.
+// Giving up a transmission removes its file, and an invalid offset is refused.
 func TestTransmissionGivenUp(t *testing.T) {
 	t.Parallel()
 	to := filepath.Join(t.TempDir(), "copy")

@@ -21,7 +21,7 @@ import (
 	"vmop/test/wait"
 )
 
-// adopted is the network of TestGuestOutlivesItsCaller.
+// adopted returns the network of TestGuestOutlivesItsCaller.
 func adopted() netsetup.MasqueradeConfig {
 	return network("vm0",
 		netsetup.Forward{HostPort: 8080, GuestPort: 80},
@@ -32,10 +32,10 @@ func adopted() netsetup.MasqueradeConfig {
 type opened struct {
 	t       *testing.T
 	process *exec.Cmd
-	files   []*os.File // File and Inherit of its network
+	files   []*os.File // the network's File and Inherit
 }
 
-// openElsewhere starts one and gets the descriptors of its network.
+// openElsewhere starts such a process and receives the network's descriptors.
 func openElsewhere(t *testing.T) opened {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -70,7 +70,7 @@ type held interface {
 	Inherit() []*os.File
 }
 
-// hold hands the descriptors of a network over and waits to be killed.
+// hold passes on a network's descriptors and waits to be killed.
 func hold(t *testing.T, m held, err error) {
 	require.NoError(t, err)
 	var fds []int
@@ -81,7 +81,7 @@ func hold(t *testing.T, m held, err error) {
 	select {}
 }
 
-// kill ends it, and closes the test's own descriptors.
+// kill kills the process and closes the test's own descriptors.
 func (o opened) kill() {
 	o.t.Helper()
 	for _, f := range o.files {
@@ -91,9 +91,8 @@ func (o opened) kill() {
 	require.ErrorContains(o.t, o.process.Wait(), "killed")
 }
 
-// The caller of OpenMasquerade is killed and the network adopted: the guest notices
-// nothing. If QEMU has inherited the rules it does not even notice the time
-// between.
+// The guest notices nothing when the caller of OpenMasquerade is killed and the network is adopted. If QEMU has
+// inherited the rules, the guest does not even notice the time in between.
 func TestGuestOutlivesItsCaller(t *testing.T) {
 	if os.Getenv(holdVariable) != "" {
 		m, err := open(t, adopted())
@@ -142,7 +141,7 @@ func outlive(t *testing.T, inherits bool) {
 		require.NoError(t, err)
 		status, output := vm.run("ping -c 1 192.0.2.1")
 		require.Equal(t, "rc=0", status, output)
-	} else { // what arrived now would meet a closed port of the pod
+	} else { // packets arriving now would meet a closed port of the pod
 		require.Empty(t, rules(t))
 	}
 
@@ -186,7 +185,7 @@ func outlive(t *testing.T, inherits bool) {
 	restored(t, before)
 }
 
-// worksAfterAdoption uses everything that a masquerade offers.
+// worksAfterAdoption uses every feature of a masquerade.
 func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	t.Helper()
 	_, output := vm.run("killall -USR1 udhcpc")
@@ -212,7 +211,7 @@ func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	_, err = fetch(t, "192.0.2.10:8081")
 	require.ErrorContains(t, err, "refused", "that port is forwarded on the loopback address only")
 
-	// A neighbour who knows the way cannot take it.
+	// A neighbor that knows the route cannot use it.
 	require.NoError(t, netlink.RouteAdd(&netlink.Route{
 		Dst: &net.IPNet{IP: net.IPv4(10, 0, 2, 0), Mask: net.CIDRMask(24, 32)}, Gw: net.IPv4(192, 0, 2, 10),
 	}))
@@ -220,7 +219,7 @@ func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	_, err = neighbour.DialContext(t.Context(), "tcp4", "10.0.2.2:80")
 	require.ErrorContains(t, err, "timeout")
 
-	// A guest that takes another address is not heard.
+	// Packets of a guest that uses another address are dropped.
 	status, output := vm.run("ip address add 10.0.2.9/24 dev eth0; ping -c 1 -W 2 -I 10.0.2.9 10.0.2.1")
 	require.Equal(t, "rc=1", status, output)
 	status, output = vm.run("ping -c 1 -I 10.0.2.2 10.0.2.1")
@@ -228,8 +227,7 @@ func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	pod.enter()
 }
 
-// connected has the guest connect to an address where the test is, and keep what
-// comes in /tmp/got.
+// connected makes the guest connect to an address of the test and write the received data to /tmp/got.
 func connected(t *testing.T, vm *machine, address string) net.Conn {
 	t.Helper()
 	listener, err := net.Listen("tcp4", address)
@@ -267,7 +265,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	require.NoError(t, tap.Close())
 	require.True(t, exists(t, "vm0"), "QEMU still has it")
 
-	// The bridge is made anew.
+	// The bridge is recreated.
 	require.NoError(t, netlink.LinkDel(bridge))
 	_, err = adoptTap(cfg)
 	require.Equal(t, netsetup.NoBridge, netsetup.FaultOf(err), "%v", err)
@@ -282,8 +280,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	require.False(t, exists(t, "vm0"), "QEMU has ended")
 }
 
-// A table without an owner, from a kernel that does not know owners, is replaced
-// by one with the same rules.
+// A table without an owner, from a kernel without table owners, is replaced by a table with the same rules.
 func TestWhatIsInTheWayOfAnAdoption(t *testing.T) {
 	t.Parallel()
 	newPodAndWorld(t)

@@ -17,9 +17,8 @@ import (
 	"vmop/test/wait"
 )
 
-// The neighbours of a pod reach its guest at all ports of the pod's address, but not at those
-// of the runner and of what listens there already. The pod itself reaches its own services,
-// and what it asked for comes back to it.
+// A pod's neighbors reach its guest at all ports of the pod's address, except for ports of the runner and existing
+// listeners. The pod itself reaches its own services and receives the answers to its requests.
 func TestAllPortsAreTheGuests(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -32,7 +31,7 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 	pod.enter()
 	listen(t, seen, "a sidecar", "tcp4", ":15001")
 	listen(t, seen, "the pod's loopback", "tcp4", "127.0.0.1:80")
-	// A connection that is older than the rules, as the runner's to the API server is.
+	// A connection older than the rules, like the runner's connection to the API server.
 	old, err := net.Dial("tcp4", "192.0.2.1:6443")
 	require.NoError(t, err)
 	defer old.Close()
@@ -93,7 +92,7 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// In the words of nft.
+// The generated rules match the expected nft listing.
 func TestRulesOfAllPorts(t *testing.T) {
 	t.Parallel()
 	newPodAndWorld(t)
@@ -114,8 +113,7 @@ func TestRulesOfAllPorts(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// Datagrams reach the guest, too. The tiny guest can't receive any, so the test reads what
-// QEMU would.
+// UDP datagrams reach the guest. The tiny guest can't receive datagrams, so the test reads them in place of QEMU.
 func TestAllPortsOfUDP(t *testing.T) {
 	t.Parallel()
 	pod, world := newPodAndWorld(t)

@@ -51,7 +51,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum + sum>>16)
 }
 
-// datagram is one of UDP without a checksum.
+// datagram returns a UDP datagram without a checksum.
 func datagram(from, to netip.Addr, fromPort, toPort uint16, payload []byte) []byte {
 	b := []byte{0x45, 0}
 	b = binary.BigEndian.AppendUint16(b, uint16(28+len(payload)))
@@ -69,13 +69,13 @@ func arp(operation byte, mac net.HardwareAddr, sender, target netip.Addr) []byte
 		target.AsSlice())
 }
 
-// lan is a bridge with a guest's tap and the plug of a neighbor.
+// lan is a bridge with a guest's tap and a neighbor's link.
 type lan struct {
 	t        *testing.T
 	bridge   *netlink.Bridge
 	tap      *os.File
 	neighbor *packet.Conn
-	guest    chan []byte // what arrives at the guest
+	guest    chan []byte // frames that arrive at the guest
 }
 
 func newLAN(t *testing.T, l *netsetup.Lease) *lan {
@@ -108,7 +108,7 @@ func newLANOf(t *testing.T, cfg netsetup.TapConfig) *lan {
 			if err != nil {
 				return
 			}
-			n.guest <- slices.Clone(buffer[10:size]) // after the virtio-net header
+			n.guest <- slices.Clone(buffer[10:size]) // without the virtio-net header
 		}
 	}()
 	t.Cleanup(func() {
@@ -124,7 +124,7 @@ func newLANOf(t *testing.T, cfg netsetup.TapConfig) *lan {
 	return n
 }
 
-// connected waits until the bridge forwards: a new port takes a moment.
+// connected waits until the bridge forwards, which takes a moment after adding a port.
 func (n *lan) connected() {
 	n.t.Helper()
 	first := frame(everyone, guestMAC, unix.ETH_P_ARP, arp(1, guestMAC, noIP, guestIP))
@@ -139,7 +139,7 @@ func (n *lan) connected() {
 	require.FailNow(n.t, "the bridge doesn't forward")
 }
 
-// fromGuest sends a frame as the guest does.
+// fromGuest sends a frame from the guest.
 func (n *lan) fromGuest(frame []byte) {
 	n.t.Helper()
 	_, err := n.tap.Write(append(make([]byte, 10), frame...))
@@ -152,8 +152,8 @@ func (n *lan) fromNeighbor(frame []byte) {
 	require.NoError(n.t, err)
 }
 
-// leaves reports whether a frame of the guest gets to the neighbor. One that does is sent
-// after it, so that there is no need to wait for what doesn't come.
+// leaves reports whether a frame from the guest reaches the neighbor. To avoid waiting for a dropped frame, it then
+// sends a frame that always passes.
 func (n *lan) leaves(sent []byte) bool {
 	n.t.Helper()
 	n.fromGuest(sent)
@@ -161,7 +161,7 @@ func (n *lan) leaves(sent []byte) bool {
 	n.fromGuest(last)
 	require.NoError(n.t, n.neighbor.SetReadDeadline(wait.Deadline()))
 	came := false
-	if binary.BigEndian.Uint16(sent[12:]) == unix.ETH_P_8021Q { // the socket leaves that out
+	if binary.BigEndian.Uint16(sent[12:]) == unix.ETH_P_8021Q { // the socket removes the VLAN tag
 		sent = slices.Concat(sent[:12], sent[16:])
 	}
 	for buffer := make([]byte, 9000); ; {
@@ -176,7 +176,7 @@ func (n *lan) leaves(sent []byte) bool {
 	}
 }
 
-// enters reports whether a frame of the neighbor gets to the guest.
+// enters reports whether a frame from the neighbor reaches the guest.
 func (n *lan) enters(sent []byte) (came bool) {
 	n.t.Helper()
 	n.fromNeighbor(sent)
@@ -192,13 +192,13 @@ func (n *lan) enters(sent []byte) (came bool) {
 	}
 }
 
-// next returns what arrives at the guest.
+// next returns the next frame that arrives at the guest.
 func (n *lan) next() []byte {
 	n.t.Helper()
 	return wait.Receive(n.t, n.guest, "nothing arrives at the guest")
 }
 
-// With a filter nothing gets to the bridge that is from another address than the lease's.
+// With a filter only frames from the lease's address reach the bridge.
 func TestFilterOfATap(t *testing.T) {
 	t.Parallel()
 	v6 := slices.Concat([]byte{0x60, 0, 0, 0, 0, 24, 58, 255}, make([]byte, 15), []byte{9}, make([]byte, 15), []byte{1},
@@ -244,14 +244,15 @@ func TestFilterOfATap(t *testing.T) {
 	}
 }
 
-// packet6 is one of IPv6 from a router's address, with a header for each hop before what it carries.
+// packet6 returns an IPv6 packet from a router's address, with a hop-by-hop header before the payload.
 func packet6(next byte, payload []byte) []byte {
 	header := []byte{0x60, 0, 0, 0, 0, byte(8 + len(payload)), 0, 255, 0xfe, 0x80}
 	return slices.Concat(header, make([]byte, 13), []byte{9, 0xff, 2}, make([]byte, 13), []byte{1},
 		[]byte{next, 0, 1, 4, 0, 0, 0, 0}, payload)
 }
 
-// Without a lease a guest uses the address of its card, whichever IP address it has, and is no server for others.
+// A guest without a lease must use its card's MAC address. It may use any IP address, but it can't act as a DHCP server
+// or router.
 func TestACardWithoutALeaseKeepsItsAddress(t *testing.T) {
 	t.Parallel()
 	tagged := func(kind uint16, payload []byte) []byte {
@@ -292,7 +293,7 @@ func TestACardWithoutALeaseKeepsItsAddress(t *testing.T) {
 	}
 }
 
-// What others send to the guest: answers of DHCP servers never, IPv6 not with a filter.
+// The guest never receives answers from DHCP servers, and with a filter it receives no IPv6.
 func TestWhatEntersATap(t *testing.T) {
 	t.Parallel()
 	answer := frame(everyone, otherMAC, unix.ETH_P_IP, datagram(otherIP, netip.AddrFrom4([4]byte{255, 255, 255, 255}),
@@ -307,7 +308,7 @@ func TestWhatEntersATap(t *testing.T) {
 	}
 }
 
-// A bridge learns where a sender is from frames that its rules never see.
+// The filter stops frames early enough that the bridge does not learn the sender's address from them.
 func TestFilterKeepsTheBridgeFromLearning(t *testing.T) {
 	t.Parallel()
 	for filter, want := range map[bool]bool{true: false, false: true} {
@@ -322,7 +323,7 @@ func TestFilterKeepsTheBridgeFromLearning(t *testing.T) {
 	}
 }
 
-// A request of the guest is answered on its tap; another card's is not.
+// The tap answers its guest's DHCP requests and ignores other cards' requests.
 func TestDHCPOnATap(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []bool{true, false} {
@@ -372,7 +373,7 @@ func TestDHCPOnATap(t *testing.T) {
 		require.Equal(t, guestIP, to)
 		require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType())
 
-		// An address that another server gave before is not confirmed.
+		// An address from another server is not confirmed.
 		send(everyone, guestMAC, noIP, broadcast, request,
 			dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(otherIP.AsSlice())))
 		_, nak := answer()
@@ -389,7 +390,7 @@ func TestDHCPOnATap(t *testing.T) {
 	}
 }
 
-// Rules and requests are those of one tap, and nothing of them is left.
+// Rules and requests belong to one tap, and closing it removes everything.
 func TestLeaseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	newPlace(t)
@@ -410,7 +411,7 @@ func TestLeaseLeavesNothing(t *testing.T) {
 	require.Equal(t, 2, strings.Count(rules(t), "table "))
 	require.NoError(t, inherited.Close())
 
-	// A runner that was there before the lease, or rules that are gone.
+	// Adoption works when the earlier runner had no lease, or when the rules are missing.
 	again, err = adoptTap(cfg)
 	require.NoError(t, err)
 	require.Equal(t, 4, strings.Count(rules(t), "table "))
@@ -420,7 +421,7 @@ func TestLeaseLeavesNothing(t *testing.T) {
 	restored(t, before)
 }
 
-// Without the right to packet sockets there is no lease, and no tap.
+// Without permission for packet sockets, opening a tap with a lease fails and leaves no tap.
 func TestLeaseWithoutRights(t *testing.T) {
 	t.Parallel()
 	newPlace(t)

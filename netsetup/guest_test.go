@@ -22,18 +22,18 @@ import (
 type machine struct {
 	t       *testing.T
 	process *exec.Cmd
-	stdin   io.Writer     // the guest's console
-	lines   <-chan string // what the guest says there
+	stdin   io.Writer     // the guest's console input
+	lines   <-chan string // the guest's console output
 }
 
-// boot starts a guest whose card is the other end of the descriptor. Its
-// processes are where the test is, and inherit further descriptors.
+// boot starts a guest whose card is the other end of the descriptor. QEMU runs in the test's namespace and inherits the
+// further descriptors.
 func boot(t *testing.T, tap *os.File, mac string, inherited ...*os.File) *machine {
 	t.Helper()
 	return bootBefore(t, "tap,fd=3", mac, append([]*os.File{tap}, inherited...)...)
 }
 
-// bootBefore starts a guest with what is behind its card, and descriptors from 3 on.
+// bootBefore starts a guest with the given network backend, and passes descriptors from 3 on.
 func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
@@ -66,7 +66,7 @@ func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
 	return m
 }
 
-// stop ends QEMU and waits for its end.
+// stop ends QEMU and waits until it has ended.
 func (m *machine) stop() {
 	_ = m.process.Process.Kill()
 	for range m.lines { // until QEMU has closed its side
@@ -92,7 +92,7 @@ func (m *machine) await(pattern string) (line, all string) {
 	}
 }
 
-// run has the guest run a command and returns its exit status and output.
+// run runs a command in the guest and returns its exit status and output.
 func (m *machine) run(command string) (status, output string) {
 	m.t.Helper()
 	_, err := io.WriteString(m.stdin, "sh "+command+"\n")
@@ -100,8 +100,7 @@ func (m *machine) run(command string) (status, output string) {
 	return m.await(`^rc=\d+$`)
 }
 
-// fetch gets the page of a server from where the test is. It stays on the
-// test's thread, which net/http would not.
+// fetch reads a server's page from the test's namespace. It stays on the test's thread, which net/http would not.
 func fetch(t *testing.T, address string) (string, error) {
 	t.Helper()
 	ctx, cancel := wait.Context(t.Context())
@@ -118,7 +117,7 @@ func fetch(t *testing.T, address string) (string, error) {
 	return string(page), err
 }
 
-// callers listens where the test is and reports who connects.
+// callers listens in the test's namespace and returns the addresses of its clients.
 func callers(t *testing.T, address string) <-chan string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", address)
@@ -138,8 +137,7 @@ func callers(t *testing.T, address string) <-chan string {
 	return seen
 }
 
-// serve answers DHCP requests on an interface where the test is, with another
-// server than the masquerade's.
+// serve answers DHCP requests on an interface in the test's namespace, as a server other than the masquerade's.
 func serve(t *testing.T, device, address string) {
 	t.Helper()
 	own := net.IPv4(192, 0, 2, 1)

@@ -139,9 +139,8 @@ func TestLeaseTellsTheNetwork(t *testing.T) {
 	require.Equal(t, []byte("me"), heard.Options.Get(dhcpv4.OptionClientIdentifier))
 }
 
-// FuzzDHCP lets the guest send anything to the server: whatever it is, the
-// server continues, answers only the guest, gives nothing but the lease, and
-// says what another reader understands.
+// FuzzDHCP sends anything to the server. The server continues, answers only the guest, offers only the lease, and sends
+// messages that another parser understands.
 func FuzzDHCP(f *testing.F) {
 	seed := func(details ...dhcpv4.Modifier) {
 		request, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(testLease().mac)}, details...)...)
@@ -171,7 +170,7 @@ func FuzzDHCP(f *testing.F) {
 	})
 }
 
-// requireAnswer checks what the server has sent in answer to a request.
+// requireAnswer checks the server's answer to a request.
 func requireAnswer(t *testing.T, datagram []byte, d datagram) {
 	t.Helper()
 	require.Contains(t, []string{"255.255.255.255:68", "10.0.2.2:68"}, d.to.String())
@@ -192,7 +191,7 @@ func requireAnswer(t *testing.T, datagram []byte, d datagram) {
 	}
 }
 
-// outbox is a connection that keeps what is sent.
+// outbox is a connection that keeps the sent data.
 type outbox struct {
 	net.PacketConn
 	datagrams []datagram

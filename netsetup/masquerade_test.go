@@ -19,7 +19,7 @@ import (
 	"vmop/netsetup"
 )
 
-// network is the configuration of most tests.
+// network returns the configuration of most tests.
 func network(name string, forwards ...netsetup.Forward) netsetup.MasqueradeConfig {
 	return netsetup.MasqueradeConfig{
 		Name: name, Owner: "owner of " + name, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Hostname: "guest",
@@ -61,8 +61,7 @@ func TestMasqueradeSetsUpAndLeavesNothing(t *testing.T) {
 	require.NoError(t, m.Close(), "closing again does no harm")
 }
 
-// rules are what nft says, without the name of the table's owner and without
-// the names of priorities, which some versions use and others do not.
+// rules returns nft's listing without the table owner's name and without priority names, which only some versions use.
 func rules(t *testing.T) string {
 	t.Helper()
 	return plain(say(t, "nftables", "nft", "list", "ruleset"))
@@ -239,7 +238,7 @@ func TestMasqueradeFaults(t *testing.T) {
 			_, err := open(t, test.cfg)
 			require.ErrorContains(t, err, test.text)
 			require.Equal(t, test.fault, netsetup.FaultOf(err))
-			if test.name != "no right" { // or else nft has none either
+			if test.name != "no right" { // without the right, nft fails as well
 				require.Empty(t, say(t, "nftables", "nft", "list", "ruleset"))
 			}
 			require.Equal(t, test.name == "foreign interface", exists(t, "vm0"), "nothing is left")
@@ -247,7 +246,7 @@ func TestMasqueradeFaults(t *testing.T) {
 	}
 }
 
-// sealSysctls makes /proc/sys read-only, as container runtimes do.
+// sealSysctls makes /proc/sys read-only, like container runtimes.
 func sealSysctls(t *testing.T) {
 	t.Helper()
 	ownMounts(t)
@@ -330,5 +329,5 @@ func TestMasqueradeWarnsOfAFirewall(t *testing.T) {
 	require.NotContains(t, log.String(), "INPUT")
 }
 
-// holdVariable makes a test be the process that opens its network and is killed.
+// holdVariable marks the process that opens a test's network and is killed.
 const holdVariable = "NETSETUP_TEST_HOLD"

@@ -13,7 +13,7 @@ import (
 	"vmop/test/tier"
 )
 
-// leasedTap is the tap of TestLeaseOutlivesItsCaller.
+// leasedTap returns the tap of TestLeaseOutlivesItsCaller.
 func leasedTap() netsetup.TapConfig {
 	l := leased(true)
 	l.Address, l.Gateway = netip.MustParsePrefix("192.0.2.20/24"), netip.MustParseAddr("192.0.2.1")
@@ -21,9 +21,8 @@ func leasedTap() netsetup.TapConfig {
 	return netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Lease: l}
 }
 
-// A real guest gets its lease from its own tap, though the bridge has another DHCP server, and
-// uses no other address. Both hold when the caller of OpenTap is killed, and after the next one
-// has adopted the tap the guest renews its lease.
+// A real guest receives its lease from its own tap, even with another DHCP server on the bridge, and can use no other
+// address. Both hold after the caller of OpenTap is killed, and the guest renews its lease after adoption.
 func TestLeaseOutlivesItsCaller(t *testing.T) {
 	tier.Deep(t)
 	if os.Getenv(holdVariable) != "" {
@@ -37,7 +36,7 @@ func TestLeaseOutlivesItsCaller(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetMaster(cable, bridge))
 	world.enter()
-	serve(t, "pod", "192.0.2.99") // the other server, which is the gateway, too
+	serve(t, "pod", "192.0.2.99") // the other server, which is also the gateway
 	host.enter()
 	before := everything(t)
 

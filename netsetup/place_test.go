@@ -19,14 +19,14 @@ import (
 	"vmop/test/wait"
 )
 
-// place is a network namespace of a test. It exists only as a descriptor, so
-// that nothing of it remains, even when the test is killed.
+// place is a network namespace of a test. It exists only as a descriptor, so it disappears even when the test is
+// killed.
 type place struct {
 	t         *testing.T
 	namespace ns.NetNS
 }
 
-// newPlace makes an empty namespace, its loopback interface up, and goes there.
+// newPlace creates an empty namespace, enters it and brings up its loopback interface.
 func newPlace(t *testing.T) place {
 	t.Helper()
 	namespace, err := ns.TempNetNS()
@@ -37,31 +37,29 @@ func newPlace(t *testing.T) place {
 	lo, err := netlink.LinkByName("lo")
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetUp(lo))
-	// A new namespace takes its settings over from the computer's first one.
+	// A new namespace copies these settings from the initial namespace.
 	set(t, "net/ipv4/ip_forward", "0")
-	// The addresses of IPv6 come and go by themselves.
+	// IPv6 addresses appear and disappear by themselves.
 	set(t, "net/ipv6/conf/all/disable_ipv6", "1")
 	set(t, "net/ipv6/conf/default/disable_ipv6", "1")
 	return p
 }
 
-// set changes a setting of the namespace the test is in.
+// set changes a setting of the current namespace.
 func set(t *testing.T, name, value string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile("/proc/sys/"+name, []byte(value), 0))
 }
 
-// enter takes the test's goroutine to the place for good. Its thread stays
-// locked, and ends with the goroutine.
+// enter moves the test's goroutine to the place permanently. Its thread stays locked and ends with the goroutine.
 func (p place) enter() {
 	p.t.Helper()
 	runtime.LockOSThread()
 	require.NoError(p.t, p.namespace.Set())
 }
 
-// newPodAndWorld makes two places joined by a cable with an MTU of 1450, as a
-// pod often has it, and goes to the pod. The pod is 192.0.2.10, with its
-// default route to the world, 192.0.2.1.
+// newPodAndWorld creates two places connected by a veth pair with an MTU of 1450, which is common for pods, and enters
+// the pod. The pod has the address 192.0.2.10 and its default route leads to the world, 192.0.2.1.
 func newPodAndWorld(t *testing.T) (pod, world place) {
 	t.Helper()
 	world = newPlace(t)
@@ -79,7 +77,7 @@ func newPodAndWorld(t *testing.T) (pod, world place) {
 	return pod, world
 }
 
-// configure gives an interface an address and brings it up.
+// configure assigns an address to an interface and brings it up.
 func configure(t *testing.T, name, address string) netlink.Link {
 	t.Helper()
 	link, err := netlink.LinkByName(name)
@@ -91,7 +89,7 @@ func configure(t *testing.T, name, address string) netlink.Link {
 	return link
 }
 
-// newBridge makes a bridge with an MTU of its own.
+// newBridge creates a bridge with the given MTU.
 func newBridge(t *testing.T, name string, mtu int) *netlink.Bridge {
 	t.Helper()
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}}
@@ -100,7 +98,7 @@ func newBridge(t *testing.T, name string, mtu int) *netlink.Bridge {
 	return bridge
 }
 
-// say runs a program where the test is and returns what it writes.
+// say runs a program in the current namespace and returns its output.
 func say(t *testing.T, debianPackage, program string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -111,9 +109,8 @@ func say(t *testing.T, debianPackage, program string, args ...string) string {
 	return string(out)
 }
 
-// everything describes what a place contains: interfaces, addresses, routes,
-// rules and sockets. Whether the kernel has noticed that a cable is plugged in
-// is left out.
+// everything describes the content of a place: interfaces, addresses, routes, rules and sockets. It omits the carrier
+// state.
 func everything(t *testing.T) string {
 	t.Helper()
 	routes := say(t, "iproute2", "ip", "route", "show", "table", "all")
@@ -123,9 +120,8 @@ func everything(t *testing.T) string {
 		say(t, "iproute2", "ss", "-Hanut")
 }
 
-// restored requires that a place is as it was. It may take a moment: the kernel
-// lets go on who starts a process, as other tests do, shortly before it closes
-// the descriptors that the process must not have; see unforked.
+// restored requires that a place returns to its earlier state. This may take a moment: a process start, as in other
+// tests, returns shortly before the descriptors that the new process must not inherit are closed; see unforked.
 func restored(t *testing.T, before string) {
 	t.Helper()
 	for late := wait.Deadline(); everything(t) != before && time.Now().Before(late); {
@@ -133,8 +129,7 @@ func restored(t *testing.T, before string) {
 	require.Equal(t, before, everything(t))
 }
 
-// becomeNobody takes all rights from the test's thread, and only from it: Go's
-// own setuid would change the whole process.
+// becomeNobody removes all rights from the test's thread only. Go's own setuid would change the whole process.
 func becomeNobody(t *testing.T) {
 	t.Helper()
 	const nobody = 65534
@@ -145,7 +140,7 @@ func becomeNobody(t *testing.T) {
 	}
 }
 
-// loseLowPorts takes the right to ports below 1024 from the test's thread.
+// loseLowPorts removes the test's thread's right to ports below 1024.
 func loseLowPorts(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -156,7 +151,7 @@ func loseLowPorts(t *testing.T) {
 	require.NoError(t, unix.Capset(&header, &sets[0]))
 }
 
-// ownMounts gives the test's thread a mount table of its own.
+// ownMounts creates a separate mount namespace for the test's thread.
 func ownMounts(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -164,7 +159,7 @@ func ownMounts(t *testing.T) {
 	require.NoError(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
 }
 
-// exists reports whether there is an interface of the name here.
+// exists reports whether the current namespace has an interface with the name.
 func exists(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := netlink.LinkByName(name)

@@ -12,9 +12,9 @@ import (
 	"vmop/test/tier"
 )
 
-// A guest behind a masquerade reaches the world, and nothing of the namespace but
-// addresses, names and echoes: it may be a node's, with whatever listens there. Nor
-// does it reach what answers whoever is on this computer, such as a cloud's metadata.
+// A guest behind a masquerade reaches the world, but only addresses, DNS and pings of the namespace, which may be a
+// node's with any listeners. It can't reach services that answer any client on this computer, such as a cloud's
+// metadata service.
 func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -25,7 +25,7 @@ func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 	listen(t, seen, "metadata", "tcp4", "169.254.169.254:80")
 	listen(t, seen, "the world's web server", "tcp4", "192.0.2.1:80")
 	pod.enter()
-	configure(t, "lo", "169.254.20.10/32") // as Kubernetes' cache of names has it
+	configure(t, "lo", "169.254.20.10/32") // like Kubernetes' NodeLocal DNSCache
 	for _, here := range []string{"192.0.2.10", "169.254.20.10"} {
 		listen(t, seen, "kubelet at "+here, "tcp4", here+":10250")
 	}
@@ -33,7 +33,7 @@ func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 	listen(t, seen, "name server by udp", "udp4", "169.254.20.10:53")
 	listen(t, seen, "name server at a loopback address", "udp4", "127.0.0.1:53")
 	listen(t, seen, "name server of the computer", "udp4", "192.0.2.10:53")
-	// This forward opens the way from loopback addresses, and must not open it to them.
+	// This forward opens the way from loopback addresses and must not open it to them.
 	cfg := network("vm0", netsetup.Forward{HostPort: 8080, GuestPort: 80, Address: netip.MustParseAddr("127.0.0.1")})
 	m, err := open(t, cfg)
 	require.NoError(t, err)
@@ -75,10 +75,9 @@ func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A user network is no fence: QEMU connects for the guest to whatever it can reach
-// itself, by which the guest is at every loopback address, too. QEMU 7.2 has no
-// option against this but restrict, which leaves nothing else either. Therefore the
-// manager refuses one in a node's network.
+// A user network does not isolate the guest: QEMU connects to everything that it can reach itself, including every
+// loopback address. In QEMU 7.2 only the option restrict prevents this, but it blocks everything else as well.
+// Therefore the manager refuses a user network in a node's namespace.
 func TestWhatAGuestOfAUserNetworkReaches(t *testing.T) {
 	t.Parallel()
 	pod, world := newPodAndWorld(t)
@@ -117,7 +116,7 @@ func TestWhatAGuestOfAUserNetworkReaches(t *testing.T) {
 	require.Empty(t, seen)
 }
 
-// listen reports who is reached where the test is.
+// listen reports clients that reach an address in the test's namespace.
 func listen(t *testing.T, seen chan<- string, who, network, address string) {
 	t.Helper()
 	if strings.HasPrefix(network, "udp") {

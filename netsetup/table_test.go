@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTableOfAnOldKernel has the kernel refuse the flags of the table, as one
-// that does not know owners does.
+// TestTableOfAnOldKernel makes the kernel refuse the table flags, like a kernel without table owners.
 func TestTableOfAnOldKernel(t *testing.T) {
 	t.Parallel()
 	namespace, err := ns.TempNetNS()

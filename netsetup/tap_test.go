@@ -61,7 +61,7 @@ func TestTapLeavesTheBridgeItsAddress(t *testing.T) {
 	require.Equal(t, "52:54:00:00:00:01", link.Attrs().HardwareAddr.String())
 }
 
-// Each queue of a tap has a descriptor, and the interface lives as long as one of them.
+// Each queue of a tap has a descriptor, and the interface exists until all descriptors are closed.
 func TestTapWithSeveralQueues(t *testing.T) {
 	t.Parallel()
 	newPlace(t)
@@ -87,7 +87,7 @@ func TestTapWithSeveralQueues(t *testing.T) {
 	require.False(t, exists(t, "vm0"))
 }
 
-// duplicateSocket does what starting QEMU does: there are two descriptors then.
+// duplicateSocket duplicates a descriptor, as starting QEMU does.
 func duplicateSocket(t *testing.T, file *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)

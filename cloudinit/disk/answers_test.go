@@ -12,8 +12,8 @@ import (
 	"vmop/cloudinit"
 )
 
-// The answer files are there under the names that Windows Setup looks for, which mtools compares as Windows does,
-// regardless of case.
+// The image contains the answer files under the names that Windows Setup looks for. Both mtools and Windows ignore
+// case.
 func TestAnswerFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sysprep.img")

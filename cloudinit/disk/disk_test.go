@@ -19,7 +19,7 @@ import (
 	"vmop/cloudinit"
 )
 
-// tool finds a program that a test needs.
+// tool returns the path of a program that a test needs.
 func tool(t testing.TB, name, debianPackage string) string {
 	t.Helper()
 	for _, path := range []string{name, "/usr/sbin/" + name, "/sbin/" + name} {
@@ -31,7 +31,7 @@ func tool(t testing.TB, name, debianPackage string) string {
 	return ""
 }
 
-// bytesOf makes content that differs from byte to byte.
+// bytesOf returns pseudo-random content.
 func bytesOf(size int, seed uint64) []byte {
 	content := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1})
@@ -46,7 +46,7 @@ func writeSeed(t testing.TB, s cloudinit.Seed) string {
 	return path
 }
 
-// requireSound runs fsck.vfat, which must have nothing to say.
+// requireSound runs fsck.vfat and requires that it reports no problem.
 func requireSound(t testing.TB, path, about string) {
 	t.Helper()
 	out, err := exec.Command(tool(t, "fsck.vfat", "dosfstools"), "-n", path).CombinedOutput()
@@ -55,7 +55,7 @@ func requireSound(t testing.TB, path, about string) {
 		out)
 }
 
-// requireReadable reads the files back by mtools.
+// requireReadable reads the files back with mtools.
 func requireReadable(t testing.TB, path string, s cloudinit.Seed) {
 	t.Helper()
 	for _, f := range s.Files() {
@@ -117,9 +117,8 @@ func TestMtoolsReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestEverySizeIsSound walks over the boundaries: of sectors and clusters, of the floppy's room (2847 clusters, one
-// of them for the meta-data), of the smallest FAT16, of tables that grow by a sector, and of the cluster size beyond
-// 32 MiB.
+// TestEverySizeIsSound covers the boundaries: sectors and clusters, the floppy's capacity (2847 clusters, including one
+// for the meta-data), the smallest FAT16, tables that grow by a sector, and the cluster size above 32 MiB.
 func TestEverySizeIsSound(t *testing.T) {
 	t.Parallel()
 	const floppyRoom = (floppyClusters - 1) * sector
@@ -170,7 +169,7 @@ func TestImageSizes(t *testing.T) {
 }
 
 func TestImagesAreDeterministic(t *testing.T) {
-	// No parallel test: the environment is the process's.
+	// This test is not parallel because it changes the environment of the process.
 	first, err := Image(fourFiles())
 	require.NoError(t, err)
 	require.Equal(t, "c72c", fmt.Sprintf("%x", sha256.Sum256(first))[:4],
@@ -260,7 +259,7 @@ func TestTheDiskRefusesWhatIsBeyondItsEnd(t *testing.T) {
 func TestWhatWasNotWrittenIsZero(t *testing.T) {
 	t.Parallel()
 	m := &memory{size: 10}
-	for _, at := range []int64{3, 1} { // a gap before it, then within what there is
+	for _, at := range []int64{3, 1} { // leaves a gap first, then overwrites existing data
 		_, err := m.WriteAt([]byte("a"), at)
 		require.NoError(t, err)
 	}

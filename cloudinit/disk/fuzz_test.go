@@ -15,8 +15,8 @@ import (
 	"vmop/cloudinit"
 )
 
-// FuzzImage makes images of any content and reads them back by a reader that shares no code with the writer. Content is
-// repeated to reach the larger formats. Without -fuzz, fsck.vfat looks at each image, too.
+// FuzzImage creates images with any content and reads them back with a reader that shares no code with the writer. It
+// repeats content to reach the larger formats. Without -fuzz, fsck.vfat checks each image as well.
 func FuzzImage(f *testing.F) {
 	f.Add([]byte("instance-id: i-1\n"), []byte("#cloud-config\n{}\n"), []byte("version: 2\n"), []byte("#!/bin/sh\n"),
 		uint16(1))
@@ -49,8 +49,8 @@ func FuzzImage(f *testing.F) {
 	})
 }
 
-// readFAT reads the root directory of a FAT12 or FAT16 after Microsoft's FAT specification of 2000-12-06, and checks
-// that both tables are equal, and every used cluster has exactly one owner. The label is there as an empty
+// readFAT reads the root directory of a FAT12 or FAT16 according to Microsoft's FAT specification of 2000-12-06. It
+// checks that both tables are equal and that every used cluster has exactly one owner. The label appears as an empty
 // file.
 func readFAT(t *testing.T, image []byte) map[string][]byte {
 	t.Helper()
@@ -109,7 +109,7 @@ func readFAT(t *testing.T, image []byte) map[string][]byte {
 	return files
 }
 
-// namePart returns the up to 13 characters of a long name that an entry carries.
+// namePart returns the characters of a long name, at most 13, that a directory entry carries.
 func namePart(entry []byte) string {
 	var units []uint16
 	for _, part := range [][]byte{entry[1:11], entry[14:26], entry[28:32]} {

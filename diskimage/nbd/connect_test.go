@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is lost on the way to a server is sent again; an answer is one, also if it is a refusal.
+// A lost connection to a server is retried. Every answer is final, even a refusal.
 func TestAServerIsConnectedWithAgain(t *testing.T) {
 	t.Parallel()
 	ours, _ := net.Pipe()
@@ -49,7 +49,7 @@ func TestAServerIsConnectedWithAgain(t *testing.T) {
 	}
 }
 
-// Of two connections the one that comes first is taken, and the other one is closed.
+// The first of two connections is used and the other is closed.
 func TestAServerThatAnswersLate(t *testing.T) {
 	t.Parallel()
 	slow, far := net.Pipe()

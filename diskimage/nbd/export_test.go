@@ -26,16 +26,16 @@ import (
 	"vmop/test/wait"
 )
 
-// ends are the folders of the certificates of both ends of an export.
+// ends contains the certificate folders of both ends of an export.
 type ends struct{ server, client string }
 
-// certificates makes those of a VM and of a server that is reached at 127.0.0.1.
+// certificates creates the certificates of a VM and of a server at 127.0.0.1.
 func certificates(t *testing.T) ends {
 	t.Helper()
 	now := time.Now()
 	authority, err := nbd.NewAuthority("vm", now)
 	require.NoError(t, err)
-	kept, err := authority.Pair() // as the manager keeps it
+	kept, err := authority.Pair() // stored as the manager stores it
 	require.NoError(t, err)
 	authority, err = nbd.ReadAuthority(kept)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func certificates(t *testing.T) ends {
 	return e
 }
 
-// disk makes an empty one of 64 MiB.
+// disk creates an empty disk of 64 MiB.
 func disk(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "disk, 1.img")
@@ -66,7 +66,7 @@ func disk(t *testing.T) string {
 	return name
 }
 
-// served is an export that runs.
+// served is a running export.
 type served struct {
 	nbd.Export
 	log   *transcript
@@ -91,7 +91,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// run runs an export, at a port that was free.
+// run runs an export on a free port.
 func run(t *testing.T, e nbd.Export) *served {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,7 +112,7 @@ func run(t *testing.T, e nbd.Export) *served {
 	return s
 }
 
-// ready waits until the export can be reached.
+// ready waits until the export is reachable.
 func (s *served) ready(t *testing.T) *served {
 	t.Helper()
 	wait.Until(t, func() bool {
@@ -128,14 +128,14 @@ func (s *served) ready(t *testing.T) *served {
 
 func (s *served) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.Port))) }
 
-// end ends it, and waits for that.
+// end stops the export and waits until it has ended.
 func (s *served) end(t *testing.T) {
 	t.Helper()
 	s.stop()
 	require.NoError(t, <-s.ended)
 }
 
-// pids are the servers that there have been.
+// pids returns the processes of all servers so far.
 func (s *served) pids() []int {
 	var all []int
 	for _, found := range regexp.MustCompile(`pid=(\d+)`).FindAllStringSubmatch(s.log.String(), -1) {
@@ -145,7 +145,7 @@ func (s *served) pids() []int {
 	return all
 }
 
-// client returns qemu-io as a VM's QEMU would reach the export.
+// client returns a qemu-io command that connects to the export like a VM's QEMU.
 func (s *served) client(tls string, options string, commands ...string) *exec.Cmd {
 	var args []string
 	image := "driver=nbd,server.type=inet,server.host=127.0.0.1,server.port=" + strconv.Itoa(int(s.Port)) +
@@ -163,7 +163,7 @@ func (s *served) client(tls string, options string, commands ...string) *exec.Cm
 
 func said(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
-	out, _ := c.CombinedOutput() // what it says tells
+	out, _ := c.CombinedOutput() // the output shows the result
 	return string(out)
 }
 
@@ -174,7 +174,7 @@ func TestTheVMReadsAndWritesTheDisk(t *testing.T) {
 	out := said(t, s.client(certs.client, "", "write -P 7 1M 64k", "flush", "read -P 7 1M 64k", "read -P 0 2M 64k"))
 	require.Contains(t, out, "wrote 65536/65536")
 	require.NotContains(t, out, "failed")
-	// The Service's name is as good as the address.
+	// The Service's name works as well as the address.
 	out = said(t, s.client(certs.client, ",tls-hostname=disk.ns.svc", "discard 1M 64k", "read -P 0 1M 64k"))
 	require.Contains(t, out, "read 65536/65536")
 	s.end(t)
@@ -214,7 +214,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		require.NotContains(t, out, "wrote", name)
 		require.NotEmpty(t, out, name)
 	}
-	// And the VM refuses a server of another authority, or of another name.
+	// The VM refuses a server with another authority or another name.
 	require.NotContains(t, said(t, s.client(others.client, "", "write 0 64k")), "wrote")
 	require.NotContains(t, said(t, s.client(certs.client, ",tls-hostname=other", "write 0 64k")), "wrote")
 	s.end(t)
@@ -223,7 +223,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	require.Empty(t, bytes.TrimLeft(data, "\x00"))
 }
 
-// Neither side waits for the other before it sends: a request would take 40 ms.
+// Both sides send without delay: Nagle's algorithm would add 40 ms to a request.
 func TestConnectionsSendAtOnce(t *testing.T) {
 	t.Parallel()
 	certs := certificates(t)
@@ -243,7 +243,7 @@ func TestConnectionsSendAtOnce(t *testing.T) {
 	}
 }
 
-// delays returns TCP_NODELAY of all connections of a process, which root can see.
+// delays returns the TCP_NODELAY setting of each connection of a process. It requires root.
 func delays(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	process, err := unix.PidfdOpen(pid, 0)
@@ -256,7 +256,7 @@ func delays(t *testing.T, pid int) (all []int) {
 		require.NoError(t, err)
 		socket, err := unix.PidfdGetfd(process, fd, 0)
 		if err != nil {
-			continue // it has been closed
+			continue // already closed
 		}
 		if _, err = unix.Getpeername(socket); err == nil {
 			if value, err := unix.GetsockoptInt(socket, unix.IPPROTO_TCP, unix.TCP_NODELAY); err == nil {
@@ -268,7 +268,7 @@ func delays(t *testing.T, pid int) (all []int) {
 	return all
 }
 
-// The requests of a VM wait while the server is started again, and none is lost.
+// Requests of a VM wait during a restart of the server, and all are answered.
 func TestRequestsWaitForARestart(t *testing.T) {
 	t.Parallel()
 	certs, image := certificates(t), disk(t)
@@ -280,14 +280,14 @@ func TestRequestsWaitForARestart(t *testing.T) {
 	c.Stdout, c.Stderr = out, out
 	require.NoError(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	// qemu-io reads a line when the one before is done.
+	// qemu-io reads each line after the previous command has finished.
 	do := func(command, want string) {
 		_, err := io.WriteString(in, command+"\n")
 		require.NoError(t, err)
 		wait.Until(t, func() bool { return strings.Contains(out.String(), want) }, "%s: %s\n%s", command, out, s.log)
 	}
 	do("write -P 1 0 64k", "wrote 65536/65536")
-	time.Sleep(2100 * time.Millisecond) // less is a failure to start
+	time.Sleep(2100 * time.Millisecond) // a shorter run counts as a failed start
 	require.NoError(t, syscall.Kill(s.pids()[0], syscall.SIGKILL))
 	do("write -P 2 1M 8k", "wrote 8192/8192")
 	do("read -P 1 0 64k", "read 65536/65536")
@@ -337,8 +337,7 @@ func TestReadersShareADisk(t *testing.T) {
 	}
 }
 
-// A disk of the VM is one of raw bytes, also if a guest has made it look like an image that is an
-// overlay of another file.
+// The VM's disk is always raw, even if a guest writes the header of an overlay image to it.
 func TestAHeaderOfTheGuestIsData(t *testing.T) {
 	t.Parallel()
 	certs, dir := certificates(t), t.TempDir()
@@ -347,7 +346,7 @@ func TestAHeaderOfTheGuestIsData(t *testing.T) {
 		dir+"/disk.img").CombinedOutput()
 	require.NoError(t, err, string(out))
 	s := run(t, nbd.Export{Disk: dir + "/disk.img", Name: "data", TLS: certs.server}).ready(t)
-	require.Contains(t, said(t, s.client(certs.client, "", "read -v 0 512")), "51 46 49 fb") // "QFI", as it is
+	require.Contains(t, said(t, s.client(certs.client, "", "read -v 0 512")), "51 46 49 fb") // "QFI", unchanged
 }
 
 func TestWhatCannotBeServed(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"vmop/test/wait"
 )
 
-// A flush that fails is an error.
+// A failed flush returns an error.
 func TestAnExportIsFlushed(t *testing.T) {
 	t.Parallel()
 	v := startVM(t)
@@ -31,7 +31,7 @@ func TestAnExportIsFlushed(t *testing.T) {
 		v.do("block-export-add", fmt.Sprintf(`{"type": "nbd", "id": %[1]q, "node-name": %[1]q, "name": %[1]q,
 			"writable": true}`, name))
 		out, err := exec.CommandContext(t.Context(), "qemu-io", "-f", "raw", "-c", "write 0 4k",
-			"nbd+unix:///"+name+"?socket="+socket).CombinedOutput() // what isn't written need not be flushed
+			"nbd+unix:///"+name+"?socket="+socket).CombinedOutput() // unwritten data needs no flush
 		require.NoError(t, err, "%s", out)
 	}
 	flush := func(name string) error {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzServer has a server say anything: the negotiation ends, with an error that can be printed or
-// without one.
+// FuzzServer lets a server send anything. The negotiation ends, and any error is printable.
 func FuzzServer(f *testing.F) {
 	greeting := binary.BigEndian.AppendUint64(nil, magicServer)
 	greeting = binary.BigEndian.AppendUint64(greeting, magicOption)

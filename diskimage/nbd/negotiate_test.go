@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reply is what a server answers an option with.
+// reply returns a server's reply to an option.
 func reply(magic uint64, option, kind, length uint32) []byte {
 	b := binary.BigEndian.AppendUint64(nil, magic)
 	for _, n := range []uint32{option, kind, length} {
@@ -20,8 +20,8 @@ func reply(magic uint64, option, kind, length uint32) []byte {
 	return append(b, make([]byte, length)...)
 }
 
-// Only a reply to the option that was sent is taken, and only if it is no longer than the protocol's, and not one of
-// endlessly many.
+// The client accepts only a reply to the option that it sent, up to the protocol's maximum length, and only a bounded
+// number of replies.
 func TestRepliesOfServers(t *testing.T) {
 	t.Parallel()
 	ack, info := reply(magicReply, optInfo, repAck, 0), reply(magicReply, optInfo, repInfo, 12)
@@ -44,7 +44,7 @@ func TestRepliesOfServers(t *testing.T) {
 			sent := make(chan error, 1)
 			go func() {
 				_, err := io.ReadFull(theirs, make([]byte, len(encodeOption(optInfo, nil))))
-				_, _ = theirs.Write(c.said) // of which the rest isn't read, after an error
+				_, _ = theirs.Write(c.said) // after an error the client leaves the rest unread
 				sent <- errors.Join(err, theirs.Close())
 			}()
 			kind, _, err := sendOption(ours, optInfo, nil)

@@ -13,14 +13,14 @@ import (
 	"vmop/vmspec"
 )
 
-// probe asks for an export of a server at 127.0.0.1.
+// probe requests an export from a server at 127.0.0.1.
 func probe(t *testing.T, port int, export, tls string) error {
 	t.Helper()
 	server := vmspec.NBD{Host: "127.0.0.1", Port: port, Export: export, TLS: tls}
 	return nbd.Probe(t.Context(), server, wait.Longest)
 }
 
-// What keeps QEMU from the disk is found out without it, and said.
+// The probe finds and reports the errors that would prevent QEMU from opening the disk.
 func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	t.Parallel()
 	certs, others, image := certificates(t), certificates(t), disk(t)
@@ -35,7 +35,7 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	named := vmspec.NBD{Host: "localhost", Port: port, Export: "data", TLS: certs.client}
 	require.ErrorContains(t, nbd.Probe(t.Context(), named, wait.Longest), "not localhost")
 
-	mixed := t.TempDir() // the server's authority, and a certificate of another
+	mixed := t.TempDir() // the server's authority with a certificate from another authority
 	for name, from := range map[string]string{
 		nbd.CAFile: certs.client, nbd.ClientCertificateFile: others.client,
 		nbd.ClientKeyFile: others.client,
@@ -50,8 +50,7 @@ func TestAServerIsAskedBeforeQEMUIs(t *testing.T) {
 	require.ErrorContains(t, probe(t, port, "data", certs.client), "connection refused")
 }
 
-// A server that takes a connection and says nothing is given up; one that says something
-// else is none.
+// The probe gives up on a silent server and rejects other protocols.
 func TestWhatIsNoServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -27,7 +27,7 @@ func startVM(t *testing.T) vm {
 	return vm{t, q.Session}
 }
 
-// do runs a command, with arguments as JSON.
+// do runs a command with JSON arguments.
 func (v vm) do(command, arguments string) string {
 	v.Helper()
 	reply, err := v.Session.Run(v.Context(), qmp.Command{Execute: command, Arguments: json.RawMessage(arguments)})
@@ -35,7 +35,7 @@ func (v vm) do(command, arguments string) string {
 	return string(reply)
 }
 
-// attach attaches an export as the disk data, and returns how long that took.
+// attach attaches an export as the disk data and returns the duration.
 func (v vm) attach(s *served, tls string) time.Duration {
 	v.Helper()
 	begin := time.Now()
@@ -47,7 +47,7 @@ func (v vm) attach(s *served, tls string) time.Duration {
 	return time.Since(begin)
 }
 
-// detach detaches it, and returns how long that took.
+// detach detaches the disk and returns the duration.
 func (v vm) detach() time.Duration {
 	v.Helper()
 	begin := time.Now()
@@ -62,8 +62,8 @@ func (v vm) detach() time.Duration {
 	return time.Since(begin)
 }
 
-// A VM gets a disk and loses it again. When its server has gone, the monitor still answers; but to
-// detach the disk would stop QEMU's main loop until the reconnect-delay is over.
+// A VM attaches a disk and detaches it again. After the server's loss the monitor still answers, but detaching the disk
+// would block QEMU's main loop until the reconnect-delay expires.
 func TestADiskIsAttachedAndDetached(t *testing.T) {
 	t.Parallel()
 	certs, image := certificates(t), disk(t)

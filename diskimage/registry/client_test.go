@@ -16,7 +16,7 @@ func (answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// go-containerregistry takes every private address for one where http will do.
+// Plain HTTP is limited to this computer, although go-containerregistry allows it for every private address.
 func TestHTTPIsForThisComputerOnly(t *testing.T) {
 	t.Parallel()
 	for url, permitted := range map[string]bool{

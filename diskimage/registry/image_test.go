@@ -36,7 +36,7 @@ import (
 	"vmop/internal/outbound"
 )
 
-// serve returns the address of a registry; wrap may be nil.
+// serve returns the address of a registry. wrap may be nil.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
 	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
@@ -48,7 +48,7 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// push puts an image of layers into a registry, and returns its name.
+// push pushes an image with the layers into a registry and returns its name.
 func push(t *testing.T, host string, options []remote.Option, layers ...v1.Layer) string {
 	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, layers...)
@@ -59,10 +59,10 @@ func push(t *testing.T, host string, options []remote.Option, layers ...v1.Layer
 	return ref.String()
 }
 
-// A file is one of a layer; with the name of a link, it is one.
+// A file is a file in a layer. If link is set, it is a link.
 type file struct{ name, content, link string }
 
-// files returns a layer that is an archive.
+// files returns a layer that is an archive with the files.
 func files(t *testing.T, list ...file) v1.Layer {
 	t.Helper()
 	return layer(t, archive(t, list...), types.OCIUncompressedLayer)
@@ -102,7 +102,7 @@ func into(t *testing.T, source registry.Image) diskimage.Import {
 	}
 }
 
-// content is that of a disk, of 100 sectors and something that isn't zero.
+// content returns a disk of 100 sectors with nonzero data at the end.
 func content() string { return strings.Repeat("0123456789abcdef", 100*512/16) }
 
 func TestDisksOfContainerImages(t *testing.T) {
@@ -229,8 +229,7 @@ func TestReferencesThatAreRefused(t *testing.T) {
 
 func digit(n int) []byte { return bytes.Repeat([]byte{byte('0' + n)}, 64) }
 
-// A registry that sends other bytes than the digest says is noticed, also in a layer after the
-// disk's.
+// Data that does not match the digest is detected, even in a layer after the disk's layer.
 func TestBytesThatAreNotThoseOfTheDigest(t *testing.T) {
 	t.Parallel()
 	for name, layers := range map[string][]v1.Layer{
@@ -320,7 +319,7 @@ func TestARegistryWithACertificateOfItsOwn(t *testing.T) {
 	require.Equal(t, diskimage.CertificateInvalid, diskimage.ReasonOf(err), "%v", err)
 }
 
-// A connection that breaks in a layer is resumed, or the import begins again.
+// After a broken connection in a layer, the import resumes or restarts.
 func TestBrokenConnectionsToARegistry(t *testing.T) {
 	t.Parallel()
 	breaks := 0
@@ -376,7 +375,7 @@ func TestAnImportOfAContainerImageIsCanceled(t *testing.T) {
 	require.Equal(t, diskimage.Canceled, diskimage.ReasonOf(err), "%v", err)
 }
 
-// The image of the platform is taken, or the only one there is.
+// The image for the platform is selected, or the only image in the index.
 func TestAnIndexOfImages(t *testing.T) {
 	t.Parallel()
 	other, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {

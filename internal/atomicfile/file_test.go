@@ -16,7 +16,7 @@ import (
 	"vmop/internal/atomicfile"
 )
 
-// The test program is also one that rewrites the file that REWRITE names.
+// With REWRITE set, the test program rewrites the file that it names.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("REWRITE"); path != "" {
 		if atomicfile.Rewrite(path, []byte("new")) != nil {
@@ -34,7 +34,7 @@ func TestFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("a longer text"), 0o640))
 	require.NoError(t, os.Symlink(path, link))
 	owner := os.Getuid()
-	if owner == 0 { // others can't give files away
+	if owner == 0 { // only root can change the owner
 		owner = 4321
 		require.NoError(t, os.Chown(path, owner, owner))
 	}
@@ -50,7 +50,7 @@ func TestFile(t *testing.T) {
 	require.ErrorIs(t, atomicfile.Rewrite(path+"2", nil), os.ErrNotExist)
 }
 
-// A limit of the size of files stands for a disk that is full.
+// A file keeps its content if the disk is full, which the test simulates with a file size limit.
 func TestFileStaysIfTheDiskIsFull(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
@@ -61,7 +61,7 @@ func TestFileStaysIfTheDiskIsFull(t *testing.T) {
 	is(t, path, "old")
 }
 
-// is wants a file to have a text, and to be alone in its folder.
+// is requires that a file contains the text and is the only file in its folder.
 func is(t *testing.T, path, want string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -89,8 +89,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A link is replaced, and what it leads to stays: in a folder that others may write
-// to, a link must not have files elsewhere written.
+// Write replaces a symbolic link and leaves its target unchanged. In a folder that others can write to, a link must not
+// redirect writes to other files.
 func TestWriteReplacesLinks(t *testing.T) {
 	t.Parallel()
 	target, link := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "link")
@@ -101,7 +101,7 @@ func TestWriteReplacesLinks(t *testing.T) {
 	is(t, link, "new")
 }
 
-// What can't be filled leaves the file as it was, and nothing beside it.
+// A failed fill keeps the old file and leaves no temporary file.
 func TestFillFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
@@ -117,7 +117,7 @@ func TestFillFails(t *testing.T) {
 	}
 }
 
-// Whoever reads meanwhile gets the old or the new content, never a part of one.
+// Concurrent readers see either the old or the new content, never a mixture.
 func TestReadersSeeOneOrTheOther(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
@@ -161,13 +161,13 @@ func TestLink(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// What a program that was killed has half written is found by the name it was to get.
+// RemoveTemporary finds the unfinished file of a killed program by the name of the target file.
 func TestRemoveTemporary(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file")
 	err := atomicfile.Fill(path, 0o600, atomicfile.Volatile, func(file *os.File) error {
-		return os.Link(file.Name(), file.Name()+"0") // as if the rename never came
+		return os.Link(file.Name(), file.Name()+"0") // as if the rename had not happened
 	})
 	require.NoError(t, err)
 	for _, kept := range []string{"other", ".other.1", ".file", "file.1"} {

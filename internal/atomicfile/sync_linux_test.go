@@ -13,7 +13,7 @@ import (
 	"vmop/internal/atomicfile"
 )
 
-// withoutSync calls f in a thread whose every fsync(2) fails with EIO, and that ends.
+// withoutSync calls f in a thread in which every fsync(2) fails with EIO. The thread then ends.
 func withoutSync(t *testing.T, f func() error) error {
 	t.Helper()
 	deny := []unix.SockFilter{
@@ -26,7 +26,7 @@ func withoutSync(t *testing.T, f func() error) error {
 	var filtered error
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // which ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		if filtered = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); filtered == nil {
 			at := uintptr(unsafe.Pointer(&program))
 			filtered = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, at, 0, 0)
@@ -38,8 +38,7 @@ func withoutSync(t *testing.T, f func() error) error {
 	return err
 }
 
-// A call for a file that must survive a power cut fails if the file, or its name, cannot be synced. A call for another
-// file does not sync.
+// A durable write fails if the file or its name cannot be synced. Other writes do not sync.
 func TestWhatMustSurviveAPowerCutIsSynced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

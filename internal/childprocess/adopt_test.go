@@ -22,15 +22,15 @@ import (
 	"vmop/test/wait"
 )
 
-// An upstart is a process of a shell's: not ours. It ends upon TERM.
+// An upstart is a shell's child process, not ours. It ends on SIGTERM.
 type upstart struct {
 	pid  int
-	end  *os.File // closed, it ends
+	end  *os.File // closing it ends the process
 	shed *childprocess.Process
 }
 
-// upstartBy starts one, in a group of its own. Its script waits by `read x <&3`;
-// the shell continues with another script.
+// upstartBy starts an upstart in its own process group. Its script waits with `read x <&3`, and the shell continues
+// with another script.
 func upstartBy(t testing.TB, script, shell string) upstart {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -42,12 +42,11 @@ func upstartBy(t testing.TB, script, shell string) upstart {
 	return upstart{pid, w, parent}
 }
 
-// id is the identity that the process would have had if childprocess.Start had started
-// it.
+// id returns the identity that childprocess.Start would have recorded for the process.
 func id(t testing.TB, pid int) childprocess.ID {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	require.NoError(t, err)
-	fields := strings.Fields(string(text)) // the names in these tests have no blanks
+	fields := strings.Fields(string(text)) // the names in these tests contain no blanks
 	started, err := strconv.ParseUint(fields[21], 10, 64)
 	require.NoError(t, err)
 	return childprocess.ID{PID: pid, Start: started}
@@ -76,8 +75,7 @@ func TestAProcessHasAnIdentity(t *testing.T) {
 	require.NotZero(t, quick.ID().Start, "also of one that has ended at once")
 }
 
-// The name of a program is in parentheses in /proc, and may contain what looks
-// like the rest.
+// /proc shows a program's name in parentheses, and the name may look like the rest of the line.
 func TestAProgramMayHaveAnyName(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
@@ -128,7 +126,7 @@ func TestHowAdoptedProcessesEnd(t *testing.T) {
 			require.Zero(t, p.Exit(), "it runs")
 			require.NoError(t, up.end.Close())
 			exit := hasEnded(t, p)
-			if exit == (childprocess.Exit{Code: -1}) { // the parent was quicker than we, on a kernel that doesn't tell
+			if exit == (childprocess.Exit{Code: -1}) { // the parent was faster, and the kernel reports no exit status
 				require.NotEqual(t, neglected, c.shell, "nothing can be quicker here")
 				require.False(t, kernelTells(t))
 			} else {
@@ -141,8 +139,7 @@ func TestHowAdoptedProcessesEnd(t *testing.T) {
 	}
 }
 
-// kernelTells reports whether the exit status of a process that another has collected
-// can be known.
+// kernelTells reports whether the kernel provides the exit status of a process that another process has reaped.
 func kernelTells(t *testing.T) bool {
 	t.Helper()
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
@@ -189,7 +186,7 @@ func TestTerminateOfAnAdoptedProcess(t *testing.T) {
 	}
 }
 
-// ignoresTerm reads the mask of ignored signals.
+// ignoresTerm reports whether a process ignores SIGTERM, from its mask of ignored signals.
 func ignoresTerm(t testing.TB, pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	require.NoError(t, err)
@@ -213,7 +210,7 @@ func TestWhatAnAdoptedProcessLeavesInItsGroupIsKilled(t *testing.T) {
 	p := adopt(t, id(t, up.pid))
 	require.NoError(t, up.end.Close())
 	hasEnded(t, p)
-	if kernelTells(t) { // 6.15; groups can be signalled by a handle since 6.9
+	if kernelTells(t) { // since 6.15; groups can be signalled through a handle since 6.9
 		hasEnded(t, rest)
 	}
 	require.NoError(t, rest.Terminate(t.Context(), 0))
@@ -249,7 +246,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrProcessDone)
 }
 
-// This test is not parallel: it counts what the whole test program uses.
+// This test is not parallel because it counts resources of the whole test program.
 func TestAdoptedProcessesCostNoThreadAndNoDescriptorForEver(t *testing.T) {
 	count := func(what string) int {
 		entries, err := os.ReadDir("/proc/self/" + what)
@@ -270,15 +267,15 @@ func TestAdoptedProcessesCostNoThreadAndNoDescriptorForEver(t *testing.T) {
 			hasEnded(t, upstarts[i].shed)
 		}
 	}
-	have(1, func() {}) // Go's poller has descriptors of its own from its first use on
+	have(1, func() {}) // Go's poller opens its own descriptors on first use
 	threads, descriptors := count("task"), count("fd")
 	const many = 64
-	// A started process costs a thread, that of the shell.
+	// A started process costs one thread in the shell.
 	have(many, func() { require.Less(t, count("task"), threads+many+many/2) })
 	wait.Until(t, func() bool { return count("fd") <= descriptors })
 }
 
-func TestHolders(t *testing.T) { // not parallel: a child that another test forks has the lock until its exec
+func TestHolders(t *testing.T) { // not parallel: a child forked by another test holds the lock until its exec
 	dir := t.TempDir()
 	path, link, other := filepath.Join(dir, "lock"), filepath.Join(dir, "link"), filepath.Join(dir, "other")
 	lock, err := os.Create(path)
@@ -310,8 +307,8 @@ func TestHolders(t *testing.T) { // not parallel: a child that another test fork
 	require.ErrorContains(t, err, "find the processes that have "+path+" open: ")
 }
 
-func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
-	dir, err := os.MkdirTemp("", "p") // short
+func TestSocketHolders(t *testing.T) { // not parallel, like TestHolders
+	dir, err := os.MkdirTemp("", "p") // a short path
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	for _, name := range []string{filepath.Join(dir, "a socket"), "@vmop-test " + dir} {
@@ -322,7 +319,7 @@ func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
 		heir, log := start(t, sh("echo ready; exec sleep 1000", socket))
 		log.firstLine(t)
 		require.NoError(t, socket.Close())
-		require.NoError(t, l.Close()) // removes the path, and not the socket
+		require.NoError(t, l.Close()) // removes the path but not the socket
 		found, err := childprocess.SocketHolders(name)
 		require.NoError(t, err)
 		require.Equal(t, []childprocess.ID{heir.ID()}, found)

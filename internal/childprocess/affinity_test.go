@@ -14,7 +14,7 @@ import (
 	"vmop/internal/confine"
 )
 
-// allowed returns the CPUs that a thread may run on, as Linux lists them.
+// allowed returns the CPUs on which a thread may run, in Linux's list format.
 func allowed(t *testing.T, pid, thread int) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "task", strconv.Itoa(thread), "status"))
@@ -25,7 +25,7 @@ func allowed(t *testing.T, pid, thread int) string {
 	return list
 }
 
-// lastCPU returns the last of the CPUs that this test may run on.
+// lastCPU returns the last CPU on which this test may run.
 func lastCPU(t *testing.T) int {
 	t.Helper()
 	list := allowed(t, os.Getpid(), os.Getpid())
@@ -34,8 +34,8 @@ func lastCPU(t *testing.T) int {
 	return n
 }
 
-// A process runs on its CPUs from the first instruction on, with and without rules, and
-// what it starts does, too. No other process is moved.
+// A process and its children run on the configured CPUs from the first instruction, with and without rules. Other
+// processes keep their CPUs.
 func TestAProcessRunsOnItsCPUs(t *testing.T) {
 	t.Parallel()
 	ours, cpu := allowed(t, os.Getpid(), os.Getpid()), lastCPU(t)
@@ -50,7 +50,7 @@ func TestAProcessRunsOnItsCPUs(t *testing.T) {
 	require.Equal(t, ours, allowed(t, os.Getpid(), os.Getpid()))
 }
 
-// CPUs that aren't there keep no process from being started.
+// Missing CPUs do not prevent a process from starting.
 func TestCPUsThatAreMissingAreTold(t *testing.T) {
 	t.Parallel()
 	spec := sh(`exec sleep 1000`)

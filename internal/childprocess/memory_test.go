@@ -18,7 +18,7 @@ func TestMemoryGroup(t *testing.T) {
 		{"0::/\n", second, "/sys/fs/cgroup"},
 		{"5:cpu:/a\n4:memory:/kubepods/pod1/c\n0::/\n", first, "/sys/fs/cgroup/memory/pod1/c"},
 		{"4:memory:/kubepods/pod1\n0::/x\n", first + second, "/sys/fs/cgroup/memory/pod1"},
-		{"4:memory:/elsewhere\n", first, ""}, // not visible here
+		{"4:memory:/elsewhere\n", first, ""}, // invisible here
 		{"0::/../other\n", second, ""},       // above the namespace
 		{"garbage\n\n::", "more - garbage\n\n", ""},
 		{"", "", ""},

@@ -22,24 +22,24 @@ import (
 	"vmop/test/wait"
 )
 
-// record is a record of the log.
+// record is a log record.
 type record struct {
 	Msg, Process, Stream, Line string
 }
 
-// logbook keeps what is logged.
+// logbook keeps the log records.
 type logbook struct {
 	mu      sync.Mutex
 	records []record
 	bytes   int
-	changed chan struct{} // one token
+	changed chan struct{} // holds one token
 }
 
 func newLogbook() *logbook { return &logbook{changed: make(chan struct{}, 1)} }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
 
-// Write takes one record. Of a flood it keeps the first.
+// Write stores one record. In a flood it keeps the first records.
 func (l *logbook) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *logbook) firstLine(t testing.TB) string {
 	}
 }
 
-// sh is a process that runs a script.
+// sh returns a process that runs a script.
 func sh(script string, files ...*os.File) childprocess.Spec {
 	return childprocess.Spec{Name: "test", Path: "/bin/sh", Args: []string{"-c", script}, Files: files}
 }
@@ -233,7 +233,7 @@ func TestTheProcessHasAGroupOfItsOwnAndNoParentToDieWith(t *testing.T) {
 	hasEnded(t, p)
 }
 
-// A grandchild may hold the output for ever: the end of the process does not wait.
+// Waiting for a process returns at its end, even if a grandchild keeps the output open.
 func TestWhatAProcessLeavesBehind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -272,7 +272,7 @@ func TestWhatAProcessLeavesBehind(t *testing.T) {
 	}
 }
 
-// awaitName waits until the process has come to execute the program.
+// awaitName waits until the process executes the program.
 func awaitName(t testing.TB, pid int, name string) {
 	wait.Until(t, func() bool {
 		comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
@@ -306,7 +306,7 @@ func TestTerminate(t *testing.T) {
 			p, log := start(t, sh(c.script))
 			log.firstLine(t)
 			var wg sync.WaitGroup
-			for range 3 { // more than one does no harm
+			for range 3 { // repeated calls are harmless
 				wg.Go(func() {
 					if err := p.Terminate(t.Context(), c.grace); err != nil {
 						t.Error(err)
@@ -378,7 +378,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// This test is not parallel: it counts what the whole test program has open.
+// This test is not parallel because it counts all open files of the test program.
 func TestNothingStaysOpen(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -392,7 +392,7 @@ func TestNothingStaysOpen(t *testing.T) {
 		_, err = childprocess.Start(childprocess.Spec{Path: "/no/such"}, slog.New(slog.DiscardHandler))
 		require.Error(t, err)
 	}
-	once(0) // the runtime opens what it needs
+	once(0) // the runtime opens its own files first
 	before := count()
 	for i := range 50 {
 		once(i)
@@ -400,8 +400,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	wait.Until(t, func() bool { return count() <= before })
 }
 
-// What a process writes goes to the file instead of the log, and Go's own descriptor of it stays
-// open.
+// The output of a process goes to the file instead of the log, and Go's own descriptor stays open.
 func TestStandardOutputCanBeAFile(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

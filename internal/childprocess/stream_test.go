@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzOutput feeds any bytes in two pieces: what is logged is fit for a terminal
-// and bounded, and the tail is the end of what was written.
+// FuzzOutput feeds any bytes in two pieces. The log is bounded and safe for a terminal, and the tail is the end of the
+// output.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("one\ntwo\r\n"), []byte("three"))
 	f.Add([]byte("\x1b[31m\xff\xe2\x80"), []byte("\xae\n\x00"))

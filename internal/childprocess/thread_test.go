@@ -17,13 +17,12 @@ import (
 	"vmop/test/wait"
 )
 
-// everywhere lets a process read and write all files.
+// everywhere returns rules that let a process read and write all files.
 func everywhere(capabilities ...string) *confine.Rules {
 	return &confine.Rules{Paths: []confine.Path{{Name: "/", Access: confine.Write}}, Capabilities: capabilities}
 }
 
-// A process has no capabilities but those of its rules, nor has what it starts. Ours and
-// others keep all.
+// A process and its children have only the capabilities of their rules. This and other processes keep theirs.
 func TestDroppedCapabilities(t *testing.T) {
 	t.Parallel()
 	ours := invariants.Capabilities(t, os.Getpid())
@@ -40,7 +39,7 @@ func TestDroppedCapabilities(t *testing.T) {
 		"root's shell, and root's program that it starts")
 	all := fmt.Sprintf("%016x", ours)
 	require.Equal(t, []string{all, all}, of(nil))
-	wait.Until(t, func() bool { // the lost thread may take a moment to end
+	wait.Until(t, func() bool { // the discarded thread may take a moment to end
 		text, err := exec.CommandContext(t.Context(), "sh", "-c", "sed -n 's/^CapPrm:[[:space:]]*//p' /proc/"+
 			strconv.Itoa(os.Getpid())+"/task/*/status").Output()
 		return err == nil && strings.Trim(strings.ReplaceAll(string(text), all, ""), "\n") == ""
@@ -54,7 +53,7 @@ func TestProgramThatIsNotThereUnderRules(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOENT)
 }
 
-// A core would hold the guest's memory, and the display's password.
+// Processes write no core dump, which would contain the guest's memory and the display's password.
 func TestNoProcessLeavesACore(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []*confine.Rules{nil, everywhere()} {

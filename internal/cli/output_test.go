@@ -28,7 +28,7 @@ func TestPrintable(t *testing.T) {
 	require.Equal(t, "one fault; another; �[31m�", Printable("one fault\nanother\n\x1b[31m\x07\n"))
 }
 
-// run executes a command that has been prepared, and returns what it prints.
+// run executes a prepared command and returns its output.
 func run(prepare func(*cobra.Command), args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := &cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Checks of flags follow each other, and the command runs after all of them.
+// Flag checks run in order, and the command runs after all of them.
 func TestChecksOfFlags(t *testing.T) {
 	t.Parallel()
 	checked := errors.New("the first check")
@@ -124,7 +124,7 @@ type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// Output is coloured on a terminal, unless the environment forbids it.
+// Output to a terminal is colored unless the environment forbids it.
 func TestPaint(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestPaint(t *testing.T) {
 	require.Equal(t, "a", PaintFor(terminal).Green("a"))
 }
 
-// A terminal gets the newest text of a step, not too often; others get its first one.
+// A terminal shows the newest text of each step at a limited rate. Other outputs show the first text.
 func TestProgressOfSteps(t *testing.T) {
 	t.Parallel()
 	for terminal, want := range map[bool]string{

@@ -10,7 +10,7 @@ import (
 	"vmop/internal/cli"
 )
 
-// A value that a flag can't have is reported in a user's words, with one that it could have.
+// An invalid flag value is reported in plain words with an example of a valid value.
 func TestWrongValuesOfFlags(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{

@@ -44,7 +44,7 @@ nested:
 	}
 }
 
-// Whatever the document, a YAML reader reads the same as a JSON reader.
+// A YAML reader and a JSON reader return the same values for any document.
 func FuzzYAML(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `"x"`, `1`, `null`, `[[[1]],[]]`, `[{"a":{"b":[{"c":1},{"d":[]}]}}]`, `{"": ""}`,
@@ -67,7 +67,7 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// normal makes numbers of one kind: JSON's reader knows float64 only.
+// normal converts all numbers to float64, the only number type of the JSON reader.
 func normal(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(floats(v))

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Landlock knows no access for modes, dates and watches. Without its own root folder a process of a user could change
-// those of all files of that user.
+// Without its own root folder, a process is denied changes to modes, dates and watches of the user's files. Landlock
+// has no rule for them.
 func TestAttributesAreDeniedWithoutAnOwnRoot(t *testing.T) {
 	t.Parallel()
 	for _, denied := range []bool{true, false} {
@@ -72,7 +72,7 @@ func watch(folder string) error {
 	return err
 }
 
-// The condition names the setting that keeps a program from a user namespace.
+// The advice names the setting that blocks user namespaces.
 func TestTheAdviceNamesTheSetting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

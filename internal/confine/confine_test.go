@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// under calls f in a thread that is held to rules, after before, and that ends.
+// under calls before, applies the rules and calls f, all in a thread that then ends.
 func under(t *testing.T, r *Rules, before, f func()) (held Held) {
 	t.Helper()
 	require.NotZero(t, ABI(), "this kernel has no Landlock: nothing here can be proved")
@@ -33,7 +33,7 @@ func under(t *testing.T, r *Rules, before, f func()) (held Held) {
 	return held
 }
 
-// canRead, canWrite and canMake report whether it can be done.
+// canRead, canWrite and canMake report whether the access works.
 func canRead(name string) bool { return canOpen(name, os.O_RDONLY) }
 
 func canWrite(name string) bool { return canOpen(name, os.O_WRONLY) }
@@ -48,7 +48,7 @@ func canOpen(name string, flags int) bool {
 	return err == nil
 }
 
-// tree makes files with their folders, and returns the name of one below it.
+// tree creates files with their folders and returns a function that maps names into the tree.
 func tree(t *testing.T, files ...string) func(string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,15 +60,14 @@ func tree(t *testing.T, files ...string) func(string) string {
 	return at
 }
 
-// withoutRights makes the calling thread one that may neither mount nor trace, as those
-// of most users.
+// withoutRights removes the calling thread's rights to mount and trace, like most users' processes.
 func withoutRights() {
 	if err := keepOnly([]string{"dac_override"}); err != nil {
 		panic(err)
 	}
 }
 
-// As root, and as another user, who gets no root folder.
+// users returns the test users: root, and a user without a root folder.
 func users() map[string]func() { return map[string]func(){"root": nil, "others": withoutRights} }
 
 func TestPaths(t *testing.T) {
@@ -131,7 +130,7 @@ func canListen(name string) bool {
 	return err == nil
 }
 
-// A root folder has the links by which paths of the rules lead, also from link to link.
+// A root folder contains the links in the paths of the rules, including links to links.
 func TestLinksLeadWhereTheyDid(t *testing.T) {
 	t.Parallel()
 	at := tree(t, "real/dir/a", "real/b", "other/c")
@@ -155,8 +154,7 @@ func TestLinksLeadWhereTheyDid(t *testing.T) {
 	require.NotContains(t, names, false)
 }
 
-// Landlock prevents neither chmod nor a connection to a socket with a path: the root
-// folder does.
+// The root folder prevents chmod and connections to sockets with a path, which Landlock allows.
 func TestWhatIsNotInTheRootFolderCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	at := tree(t, "r/a", "no/a", "w/a")
@@ -208,16 +206,16 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// A port that the kernel chooses is another thing than a port of the process's choice.
+// A rule distinguishes ports chosen by the kernel from ports chosen by the process.
 func TestFreePorts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	free := l.Addr().String() // it has just been
+	free := l.Addr().String() // free a moment ago
 	require.NoError(t, l.Close())
 	listen := func(address string) error {
 		var lc net.ListenConfig
-		lc.SetMultipathTCP(false) // it has no rules
+		lc.SetMultipathTCP(false) // Landlock has no rules for MPTCP
 		l, err := lc.Listen(t.Context(), "tcp", address)
 		if err == nil {
 			err = l.Close()
@@ -259,7 +257,7 @@ func TestSignalsAndAbstractSocketsStayInside(t *testing.T) {
 	require.NoError(t, outside.Wait())
 }
 
-// Each kernel is asked for all that it knows, and for nothing else.
+// The rules use every access right that each kernel supports, and no others.
 func TestEachKernelDeniesWhatItKnows(t *testing.T) {
 	t.Parallel()
 	const (

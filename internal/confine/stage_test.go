@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets this program be a stage.
+// TestMain lets this program act as a stage.
 func TestMain(m *testing.M) {
 	Serve(func() (*os.File, error) {
 		r, _, err := os.Pipe()
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// inStage starts a program in a stage, and returns what it prints and how it ends.
+// inStage starts a program in a stage, and returns its output and its result.
 func inStage(t *testing.T, s Stage) (printed string, held Held, calls *os.File, err error) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -46,7 +46,8 @@ func programPaths() []Path {
 	}
 }
 
-// A stage becomes its program in a root folder that has the paths of the rules, and there makes no user namespaces.
+// A stage executes its program in a root folder that contains the paths of the rules, where it cannot create user
+// namespaces.
 func TestAStageHasItsOwnRoot(t *testing.T) {
 	t.Parallel()
 	at := tree(t, "mine/a", "other/b")
@@ -65,7 +66,7 @@ func TestAStageHasItsOwnRoot(t *testing.T) {
 	require.True(t, canRead(at("mine/new")))
 }
 
-// The file of Hold comes from the stage, and the errors of the program, as if it were started without.
+// The stage provides the file of Hold, and the program's errors are the same as without a stage.
 func TestAStageReportsWhatHappens(t *testing.T) {
 	t.Parallel()
 	s := Stage{Rules: Rules{Paths: programPaths(), NoLoopback: true}, Path: "/bin/true", Args: []string{"true"}}
@@ -86,8 +87,8 @@ func TestAStageReportsWhatHappens(t *testing.T) {
 	require.ErrorContains(t, err, "keep the capability absent")
 }
 
-// A stage is for those without CAP_SYS_ADMIN, unless the process needs a capability that they have: those of a
-// namespace are no capabilities of the host.
+// A stage is for users without CAP_SYS_ADMIN, unless the process needs one of the user's capabilities: capabilities of
+// a namespace do not count on the host.
 func TestWhoNeedsAStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -103,7 +104,7 @@ func TestWhoNeedsAStage(t *testing.T) {
 	} {
 		can := make(chan bool)
 		go func() {
-			runtime.LockOSThread() // it ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine
 			if err := keepOnly(c.has); err != nil {
 				panic(err)
 			}

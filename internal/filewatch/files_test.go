@@ -21,14 +21,14 @@ import (
 	"vmop/test/wait"
 )
 
-// An observer watches files of its own as a runner does.
+// An observer watches files like a runner.
 type observer struct {
 	t       *testing.T
 	file    string
 	changes <-chan struct{}
 }
 
-// observe watches files, and returns when the watch stands.
+// observe watches files and returns when the watch is active.
 func observe(t *testing.T, files ...string) *observer {
 	t.Helper()
 	o := &observer{t: t, file: files[0], changes: Files(t.Context(), slog.New(slog.DiscardHandler), files...)}
@@ -47,7 +47,7 @@ func (o *observer) told() {
 	}
 }
 
-// reads waits until a file that is read at each notification says text.
+// reads waits until a file, read after each notification, contains the text.
 func (o *observer) reads(text string) {
 	o.t.Helper()
 	for {
@@ -58,7 +58,7 @@ func (o *observer) reads(text string) {
 	}
 }
 
-// folder is where a test works; errors end the test.
+// folder is a test's working folder. Errors fail the test.
 type folder struct {
 	t    testing.TB
 	path string
@@ -89,18 +89,17 @@ func (f folder) write(name, text string) {
 	f.do(os.WriteFile(f.at(name), []byte(text), 0o600))
 }
 
-// swap lets a name stand for another file at once, as kubelet and editors do.
+// swap atomically points a name to another file, like kubelet and editors.
 func (f folder) swap(target, name string) {
 	f.t.Helper()
 	f.do(os.Symlink(target, f.at(name+"_tmp")))
 	f.do(os.Rename(f.at(name+"_tmp"), f.at(name)))
 }
 
-// volume puts a version of a ConfigMap or Secret in place as kubelet does
-// (AtomicWriter in Kubernetes' pkg/volume/util).
+// volume installs a version of a ConfigMap or Secret like kubelet (AtomicWriter in Kubernetes' pkg/volume/util).
 func (f folder) volume(version int, files map[string]string) {
 	f.t.Helper()
-	before, _ := os.Readlink(f.at("..data")) // "" at first
+	before, _ := os.Readlink(f.at("..data")) // "" the first time
 	data := fmt.Sprintf("..version_%d", version)
 	f.mkdir(data)
 	for name, text := range files {
@@ -117,8 +116,8 @@ func (f folder) volume(version int, files map[string]string) {
 	}
 }
 
-// Each case makes what is there at first, and then a change after which the
-// file says "new". The path is watched as vm/config.yaml below the folder.
+// Each case creates the initial state and then changes it, after which the file contains "new". The watched path is
+// vm/config.yaml below the folder.
 var changes = map[string]struct{ first, then func(f folder) }{
 	"written in place": {
 		func(f folder) { f.mkdir("vm"); f.write("vm/config.yaml", "old") },
@@ -234,13 +233,13 @@ func TestEveryKindOfChangeIsSeen(t *testing.T) {
 			o := observe(t, f.at("vm/config.yaml"))
 			c.then(f)
 			o.reads("new")
-			f.write("vm/config.yaml", "last") // the watch has followed
+			f.write("vm/config.yaml", "last") // the watch follows the new path
 			o.reads("last")
 		})
 	}
 }
 
-// The same, looked at in an interval: on a fake clock, with real files.
+// Polling with a fake clock and real files detects every kind of change.
 func TestEveryKindOfChangeIsSeenByLooking(t *testing.T) {
 	t.Parallel()
 	for name, c := range changes {
@@ -261,7 +260,7 @@ func TestEveryKindOfChangeIsSeenByLooking(t *testing.T) {
 	}
 }
 
-// polling watches a file where the kernel refuses to.
+// polling watches a file when the kernel refuses to.
 func polling(t *testing.T, file string) (*observer, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -273,8 +272,8 @@ func polling(t *testing.T, file string) (*observer, *bytes.Buffer) {
 	return &observer{t, file, w.changes}, log
 }
 
-// A file that is changed once more within the step in which the file system
-// counts time looks the same, so a change is reported twice.
+// Polling reports a change twice, because a second change within the file system's timestamp resolution would look the
+// same.
 func TestPollingReportsTwice(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -331,8 +330,7 @@ func TestRightsAreWatched(t *testing.T) {
 	}
 }
 
-// The last of many swaps is always seen: nothing may be lost between reading
-// an event and following the path again.
+// The last of many swaps is always detected, even between reading an event and following the path again.
 func TestFault22TheLastOfManySwapsIsSeen(t *testing.T) {
 	t.Parallel()
 	const swaps = 50
@@ -385,7 +383,8 @@ func (s *script) wait(ctx context.Context, deadline time.Time) (bool, error) {
 
 func (s *script) close() {}
 
-// After all steps but the first of a change the watch rests for 1 ms.
+// Steps in quick succession are reported together, at the latest after 200 ms. After each step except the first, the
+// watch waits for 1 ms.
 func TestChangesAreToldTogether(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -412,7 +411,7 @@ func TestChangesAreToldTogether(t *testing.T) {
 				w := newWatch(slog.New(slog.DiscardHandler), nil)
 				w.open = func(context.Context, []string) (watcher, error) { return &script{start, c.changes}, nil }
 				go w.runWatch(ctx)
-				<-w.changes // the first
+				<-w.changes // the first change
 				var told []time.Duration
 				for range w.changes {
 					told = append(told, time.Since(start))

@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 	write("c.star", "c")
 	require.NoError(t, os.Remove(filepath.Join(dir, "b.star")))
 	told("b.star", "c.star")
-	// As many editors save: a new file takes the place of the old one.
+	// Many editors save by replacing the old file with a new file.
 	write(".a.star.tmp", "LONGER")
 	require.NoError(t, os.Rename(filepath.Join(dir, ".a.star.tmp"), filepath.Join(dir, "a.star")))
 	ctx, cancel := wait.Context(t.Context())
@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 		changed, err = w.Wait(ctx)
 		require.NoError(t, err)
 	}
-	// A folder that was not there.
+	// A new folder is detected.
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "testdata"), 0o700))
 	write("testdata/d.txtar", "d")
 	told("testdata/d.txtar")
@@ -87,8 +87,7 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorContains(t, err, "watch files: ")
 }
 
-// A change that the kernel can't report is found by polling: of a folder of files that
-// appear, change and go.
+// Polling detects changes that the kernel can't report, in a folder whose files appear, change and disappear.
 func TestFoldersArePolled(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -117,7 +116,7 @@ func TestFoldersArePolled(t *testing.T) {
 	})
 }
 
-// A folder that is a symbolic link is followed when the link is swapped.
+// A folder behind a symbolic link is followed when the link is swapped.
 func TestFolderBehindALink(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

@@ -13,7 +13,7 @@ import (
 	"vmop/test/folder"
 )
 
-// A path that leads to a file system that doesn't answer has changed.
+// A path that changes to a file system that doesn't answer is reported as changed.
 func TestChangeToAFileSystemThatHangs(t *testing.T) {
 	t.Parallel()
 	dir, hung := t.TempDir(), t.TempDir()
@@ -22,7 +22,7 @@ func TestChangeToAFileSystemThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	changes := filewatch.Files(ctx, slog.New(slog.DiscardHandler), file)
-	<-changes // it watches
+	<-changes // the watch is active
 	folder.Hang(t, hung)
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(filepath.Join(hung, "file"), link))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread returns how many bytes of events wait to be read.
+// unread returns the number of bytes of unread events.
 func (w *inotify) unread(t *testing.T) (n int) {
 	t.Helper()
 	require.NoError(t, w.controlDescriptor(func(fd int) (err error) {
@@ -24,8 +24,8 @@ func (w *inotify) unread(t *testing.T) (n int) {
 	return n
 }
 
-// A disk image may be beside the configuration: each write of the guest would
-// wake the runner.
+// Writes to other files cause no events: a guest that writes to a disk image next to the configuration would wake the
+// runner each time.
 func TestWritesToOtherFilesMakeNoEvents(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -41,7 +41,7 @@ func TestWritesToOtherFilesMakeNoEvents(t *testing.T) {
 		_, err = disk.WriteAt([]byte("block"), 4096)
 		f.do(err)
 		f.do(disk.Sync())
-		_, err = os.ReadFile(f.at("config.yaml")) // as the runner does
+		_, err = os.ReadFile(f.at("config.yaml")) // like the runner
 		f.do(err)
 	}
 	f.do(disk.Truncate(1 << 20))
@@ -50,7 +50,7 @@ func TestWritesToOtherFilesMakeNoEvents(t *testing.T) {
 	require.NotZero(t, w.(*inotify).unread(t))
 }
 
-// What happens to other names is not told on.
+// Changes to other names are not reported.
 func TestOtherNamesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -72,7 +72,7 @@ func TestOtherNamesDoNotMatter(t *testing.T) {
 	require.False(t, moved)
 }
 
-// A path that leads elsewhere again and again leaves no watches behind.
+// Repeated changes of the path's target leave no old watches behind.
 func TestWatchesOfOldPathsAreGone(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
@@ -91,7 +91,7 @@ func TestWatchesOfOldPathsAreGone(t *testing.T) {
 	require.Equal(t, before, watchesIn(t, w))
 }
 
-// watchesIn counts what the kernel watches; see proc(5), fdinfo.
+// watchesIn counts the kernel's watches; see proc(5), fdinfo.
 func watchesIn(t *testing.T, w *inotify) (n int) {
 	t.Helper()
 	require.NoError(t, w.controlDescriptor(func(fd int) error {
@@ -102,8 +102,8 @@ func watchesIn(t *testing.T, w *inotify) (n int) {
 	return n
 }
 
-// Changes are seen also where the kernel is out of watches: really, in a user
-// namespace of whose limit nothing is left.
+// Changes are detected even when the kernel has no watches left. The test uses a user namespace with an exhausted
+// limit.
 func TestLimitOfInotify(t *testing.T) {
 	t.Parallel()
 	const limit = "/proc/sys/user/max_inotify_instances"

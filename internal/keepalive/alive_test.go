@@ -16,7 +16,7 @@ import (
 // short is the shortest limit that TCP's clock of seconds allows.
 const short = keepalive.Limit(3 * time.Second)
 
-// pair returns the ends of a connection: that of a limit, and the other one.
+// pair returns both ends of a connection. The first end has the limit.
 type pair func(t *testing.T) (ours, theirs net.Conn)
 
 func accepted(t *testing.T) (ours, theirs net.Conn) {
@@ -45,8 +45,8 @@ func dialed(t *testing.T) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// A connection ends whose other end has vanished, whether something is on its way to it or not. One
-// that lives, and was idle for longer, stays.
+// A connection ends when its peer has vanished, with and without data in flight. A live connection stays, even after a
+// longer idle time.
 func TestVanishedEnds(t *testing.T) {
 	t.Parallel()
 	for name, connect := range map[string]pair{"accepted": accepted, "dialed": dialed} {
@@ -72,7 +72,7 @@ func TestVanishedEnds(t *testing.T) {
 	}
 }
 
-// The kernel gets the limit that is meant.
+// The kernel uses the configured limit.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	l, err := keepalive.Minute.Listen(t.Context(), "127.0.0.1:0")

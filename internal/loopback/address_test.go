@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sockaddr returns an address as a process hands it to the kernel.
+// sockaddr returns an address in the form that a process passes to the kernel.
 func sockaddr(family uint16, port uint16, address netip.Addr) []byte {
 	text := binary.BigEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, family), port)
 	if address.Is6() {
-		text = append(text, 0, 0, 0, 0) // the flow
+		text = append(text, 0, 0, 0, 0) // the flow label
 	}
 	return append(append(text, address.AsSlice()...), make([]byte, 8)...)
 }
 
-// Loopback addresses are denied in each of their forms, and no others.
+// Loopback addresses are denied in all their forms, and other addresses are allowed.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
 	for address, denied := range map[string]bool{
@@ -41,7 +41,7 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-// Where systemd-resolved is, QEMU forwards the guest's questions to a loopback address.
+// With systemd-resolved, QEMU may forward the guest's DNS queries to a loopback address.
 func TestNameServers(t *testing.T) {
 	t.Parallel()
 	const text = "# nameserver 127.0.0.1\nnameserver 127.0.0.53\nnameserver\nnameserver ::1 \noptions edns0\n"

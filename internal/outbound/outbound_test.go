@@ -55,7 +55,7 @@ func TestPrivateAddressesAreRefusedBySwitch(t *testing.T) {
 	}
 }
 
-// A user who names this computer means the named port.
+// Naming a server on this computer allows only the named port.
 func TestNamedServers(t *testing.T) {
 	t.Parallel()
 	for server, permitted := range map[string]map[string]bool{
@@ -101,7 +101,7 @@ func get(t *testing.T, rule outbound.Rule, base *http.Transport, address string)
 	return string(text), nil
 }
 
-// A server that may be reached redirects to one that may not, by address and by a name.
+// An allowed server can't redirect to a forbidden server, neither by address nor by name.
 func TestRedirectsAndNamesLeadToNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	secret, asked := counting(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") })
@@ -123,7 +123,7 @@ func TestRedirectsAndNamesLeadToNoInternalAddress(t *testing.T) {
 	require.Equal(t, "secret", text)
 }
 
-// A proxy, which may be on this computer, is not asked for internal addresses.
+// A proxy, which may run on this computer, receives no requests for internal addresses.
 func TestAProxyIsNoWayAround(t *testing.T) {
 	t.Parallel()
 	address, asked := counting(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Host) })

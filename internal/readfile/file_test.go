@@ -34,13 +34,13 @@ func TestReadFile(t *testing.T) {
 	tests := []struct {
 		name string
 		most int64
-		want string // an error
+		want string // the expected error
 	}{
 		{"file", 4, ""},
 		{"link", 1 << 20, ""},
 		{"file", 3, "read PATH: the file has 4 bytes (the most is 3 bytes)"},
 		{"large", 1 << 20, "read PATH: the file has 3000000 bytes (the most is 1 MiB)"},
-		{"endless", 1 << 10, "read PATH: the file has more than 1 KiB"}, // its size is said to be 0
+		{"endless", 1 << 10, "read PATH: the file has more than 1 KiB"}, // its reported size is 0
 		{"absent", 4, "open PATH: no such file or directory"},
 		{".", 4, "read PATH: is a directory"},
 		{"pipe", 4, "read PATH: it is a named pipe, not a file"},
@@ -74,7 +74,7 @@ func TestReadFile(t *testing.T) {
 	require.NoError(t, file.Close())
 }
 
-// A file system in a process that hangs, as a network's may, gets so much time and no more.
+// Reading from a file system that hangs, such as a network file system, ends after the time limit.
 func TestFileSystemThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ const edited = `# of the office
       - size: 1
 `
 
-// A value is replaced, or its key inserted; nothing else changes.
+// An edit replaces a value or inserts its key, and changes nothing else.
 func TestEditKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ path, value, old, want string }{
@@ -42,7 +42,7 @@ func TestEditKeepsTheRest(t *testing.T) {
 	}
 }
 
-// What can't be changed in place is written anew, with its comments.
+// A value that can't be changed in place is rewritten with its comments.
 func TestEditWritesAnew(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ path, value, want string }{
@@ -89,7 +89,7 @@ func TestHas(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whatever the file: afterwards it has the value, and can be read.
+// FuzzEdit checks for any file that the result has the value and can be read.
 func FuzzEdit(f *testing.F) {
 	f.Add(edited, "/Runner vm maximumCpus", "2")
 	f.Add("a: {b: |\n  text\n}", "a b", "'x'")
@@ -131,7 +131,7 @@ func TestValue(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A value of several lines is replaced without another layout of the rest, and put back.
+// A multi-line value is replaced and restored without changing the layout of the rest.
 func TestEditBlocks(t *testing.T) {
 	t.Parallel()
 	const text = "top:  # layout\n    a:\n        x: 1 # one\n\n        y: |\n          two\n           lines\n\n" +
@@ -157,7 +157,7 @@ func TestEditBlocks(t *testing.T) {
 	requireSame(t, strings.Replace(text, "c:\n    - 3", "c: 4", 1), string(edited))
 }
 
-// requireSame wants two texts to have the same values.
+// requireSame requires that two texts have the same values.
 func requireSame(t *testing.T, want, got string) {
 	t.Helper()
 	a, err := parseTree([]byte(want))

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An item is inserted as the file is written, and removing it restores the text.
+// Inserting an item follows the file's style, and removing it restores the text.
 func TestItemsKeepTheRest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestItemsKeepTheRest(t *testing.T) {
 	}
 }
 
-// What is missing of a list is made where it belongs, in the indentation of the other lists.
+// A missing list is created in the right place, with the indentation of the other lists.
 func TestItemsOfNoList(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{
@@ -113,7 +113,7 @@ func TestItemsThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "0, line 1, is written in a way that can't be changed in place; change it in an editor")
 }
 
-// pieces are what files are made of: items of lists, what is above one, and files with a list.
+// The pieces of generated files: list items, lines above an item, and files with a list.
 var (
 	blockItems = []string{
 		"file: a\n", "a # comment\n", "file: a\n# low\n  # high\nsize: 1\n", "'a''b'\n",
@@ -124,7 +124,7 @@ var (
 	aboveItem = []string{"", "", "\n", "# comment\n", "\n# about\n# it\n"}
 )
 
-// blockList returns a list of some items, in some layout.
+// blockList returns a block list with some items in a random layout.
 func blockList(r *rand.Rand, items int) (text string) {
 	indent, offset := strings.Repeat(" ", r.IntN(4)), 2+r.IntN(3)
 	for range items {
@@ -136,7 +136,7 @@ func blockList(r *rand.Rand, items int) (text string) {
 	return text
 }
 
-// flowList returns one in brackets.
+// flowList returns a list in brackets.
 func flowList(r *rand.Rand, items int) string {
 	open, between, shut := "[", ", ", "]"
 	switch r.IntN(4) {
@@ -179,7 +179,7 @@ func document(r *rand.Rand) string {
 	return text
 }
 
-// Of files in all layouts nothing changes but the list; few are refused.
+// In files of all layouts only the list changes, and few changes are refused.
 func TestItemsInAllLayouts(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -215,8 +215,8 @@ func TestItemsInAllLayouts(t *testing.T) {
 	require.Less(t, refused, files/100)
 }
 
-// requireItems wants a text to have a list, and otherwise the same lines as before: but one, where a comma is
-// needed or the list becomes empty, and those of one item.
+// requireItems requires that a text contains a list and otherwise the same lines as before. The lines of one item may
+// differ, and one more line, where a comma is needed or the list becomes empty.
 func requireItems(t *testing.T, before, after string, want []any) {
 	t.Helper()
 	var got struct{ VM struct{ D []any } }
@@ -244,7 +244,7 @@ func requireItems(t *testing.T, before, after string, want []any) {
 	require.LessOrEqual(t, changed, 1, "%s\n->\n%s", before, after)
 }
 
-// Whatever the file: the list is as wanted, or the change is refused.
+// FuzzItems checks for any file that the list is as requested or the change is refused.
 func FuzzItems(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 40 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is what the tests read.
+// machine is the struct that the tests decode into.
 type machine struct {
 	Name  string         `yaml:"name"`
 	CPUs  int            `yaml:"cpus" min:"1"`
@@ -76,7 +76,7 @@ func TestSection(t *testing.T) {
 	require.Equal(t, m, same, "%s", again)
 }
 
-// All faults of a file are reported at once, in the order of their places.
+// All errors of a file are reported together, ordered by position.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
@@ -163,12 +163,12 @@ func TestFaults(t *testing.T) {
 
 const asEscape = "(write it as an escape in a text in double quotes)"
 
-// port is a number that is Limited.
+// port is a Limited number.
 type port int
 
 func (port) Largest() (most int64, wanted string) { return 65535, "a port" }
 
-// Scalars are read as people write them, and what is none says what would be one.
+// Scalars accept common spellings, and the error for an invalid scalar describes valid values.
 func TestScalars(t *testing.T) {
 	t.Parallel()
 	type scalars struct {
@@ -237,8 +237,8 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// What the user of the package finds has its place, unless it may only follow from
-// another fault; what is secret is not quoted.
+// Errors found by the package's caller have a position, unless they may only follow from another error. Secrets are not
+// quoted.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	_, r := readMachine(t, "/Machine:\n  name: a\n  cpus: x\n  extra: {pin: 1}\n")
@@ -287,7 +287,7 @@ func TestExcerptsOfLongLines(t *testing.T) {
 	require.Equal(t, "kez", string([]rune(lines[1])[caret:caret+3]), "the caret is below the key")
 }
 
-// FuzzDecode wants no panic, and faults to lie within the file.
+// FuzzDecode checks that decoding never panics and that errors lie within the file.
 func FuzzDecode(f *testing.F) {
 	f.Add("name: a\ncpus: 2\ndisks: [{file: b}]\n")
 	f.Add("a: &a {b: *a}\nname: |\n  x\r\n\u2028")

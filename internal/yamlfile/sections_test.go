@@ -56,7 +56,7 @@ func TestDecodeSectionsOfNothing(t *testing.T) {
 	}
 }
 
-// What can't be a section stays where it is and is refused there; nothing hangs.
+// FuzzDecodeSections checks that an invalid section is refused in place and that decoding terminates.
 func FuzzDecodeSections(f *testing.F) {
 	for _, seed := range []string{
 		`{"/": 1}`, `{"//": {}}`, `{"/Outer/": {}}`, `{_: {}}`, `{"/Outer": &a {"/Inner": *a}}`, `{? [a] : b}`, `[]`,

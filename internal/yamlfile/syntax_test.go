@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A syntax error is reported where it begins, not where the parser has given up, and without the line if that may hold
-// a secret.
+// A syntax error is reported where it begins, not where the parser gave up. The line is omitted if it may contain a
+// secret.
 func TestSyntaxErrorsHaveTheirPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Fault{

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Any keys are read, with their lines; what a configuration may not have is no mapping either.
+// Any keys are read with their lines. Constructs that a configuration rejects are not accepted as a mapping either.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	values, document, err := Tree("f", []byte("a:\n  b.c: [1, two]\n  d:\n"))

@@ -9,7 +9,7 @@ import (
 	"vmop/vmspec"
 )
 
-// What is written as it is, is written as the library would write it.
+// Scalars written without quotes match the library's output.
 func TestSimple(t *testing.T) {
 	t.Parallel()
 	values := []any{true, false, 0, -1, 4096, int64(1) << 62}
@@ -46,7 +46,8 @@ func TestSimple(t *testing.T) {
 	}
 }
 
-// What is written is read as the same: texts that look like something else stay texts, and floats floats.
+// Written scalars are read back as the same values: texts that look like another type stay texts, and floats stay
+// floats.
 func TestWrittenScalarsAreReadAsTheSame(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
@@ -60,7 +61,7 @@ func TestWrittenScalarsAreReadAsTheSame(t *testing.T) {
 	require.Equal(t, values, again, "%s", text)
 }
 
-// hiddenText is a text that writes itself.
+// hiddenText is a text with its own marshaller.
 type hiddenText string
 
 func (hiddenText) MarshalText() ([]byte, error) { return []byte("hidden"), nil }

@@ -9,8 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A command line is that of a process of a plan if it has all of its arguments, in order
-// and nothing between them.
+// A command line matches a process of a plan if it contains all the process's arguments in order and without gaps.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	planned := plan.Process{Executable: "/usr/bin/swtpm", Args: []plan.Option{

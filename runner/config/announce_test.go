@@ -8,13 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// announced is a host on which VMs run: an environment, and a function that
-// makes a runtime directory with a socket.
+// announced returns the environment of a host, and a function that creates a runtime directory with a socket.
 func announced(t *testing.T) (Env, func(dir string) string) {
 	t.Helper()
 	root := t.TempDir()
 	env := host(map[string]string{"XDG_RUNTIME_DIR": filepath.Join(root, "xdg")})
-	env.UserName = filepath.Base(root) // whose /run and /tmp have nothing
+	env.UserName = filepath.Base(root) // a user with an empty /run and /tmp
 	return env, func(dir string) string {
 		path := filepath.Join(root, dir)
 		require.NoError(t, os.MkdirAll(path, 0o700))
@@ -47,14 +46,14 @@ func TestMachinesAreFound(t *testing.T) {
 	require.NoError(t, backDB())
 	require.Equal(t, []Machine{{"web", third}, {"web", usual}}, Machines(env, "sock"))
 
-	// A runner that was killed, and whose directory was cleared, is forgotten.
+	// A killed runner with a removed directory is forgotten.
 	require.NoError(t, os.RemoveAll(third))
 	require.Equal(t, []Machine{{"web", usual}}, Machines(env, "sock"))
 	require.Empty(t, entriesOf(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
-// Others' directories are not looked into, and nothing is announced in them. Root looks into those of services, which
-// have users: where only root can make them.
+// Other users' directories are neither read nor written. Only root reads the directories of services, which run as
+// their own users, if only root can create them.
 func TestMachinesOfOthers(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -76,7 +75,7 @@ func TestMachinesOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "is not a directory of user 0")
 }
 
-// Where only TMPDIR can be written to, as in a pod, VMs are found there.
+// If only TMPDIR is writable, as in a pod, VMs are found there.
 func TestMachinesOfAPod(t *testing.T) {
 	t.Parallel()
 	_, run := announced(t)

@@ -17,7 +17,7 @@ import (
 	"vmop/vmspec"
 )
 
-// parse reads a file without faults.
+// parse reads a valid file.
 func parse(t *testing.T, lines ...string) (*Config, []yamlfile.Warning) {
 	t.Helper()
 	c, warnings, err := Parse("config.yaml", []byte(strings.Join(lines, "\n")))
@@ -25,7 +25,7 @@ func parse(t *testing.T, lines ...string) (*Config, []yamlfile.Warning) {
 	return c, warnings
 }
 
-// parseVM reads a vm section of which all but the name is given.
+// parseVM reads a vm section and adds the name.
 func parseVM(t *testing.T, lines ...string) vmspec.Spec {
 	t.Helper()
 	text := []string{"/Runner:", "  vm:", "    name: test"}
@@ -37,7 +37,7 @@ func parseVM(t *testing.T, lines ...string) vmspec.Spec {
 	return c.VM
 }
 
-// everyKey is a file with all keys of a section but the original's.
+// everyKey is a file with all keys of a section except for the original system's keys.
 const everyKey = `
 "/Runner":
   dataDir: /var/local/vm-data
@@ -183,7 +183,7 @@ func TestEveryKey(t *testing.T) {
 
 func TestTheFileOfEveryKeyHasEveryKey(t *testing.T) {
 	t.Parallel()
-	others := []string{"template", "updateTemplate", "userDataFile", "networkConfigFile"} // exclude keys that are there
+	others := []string{"template", "updateTemplate", "userDataFile", "networkConfigFile"} // exclude existing keys
 	for _, key := range keysOf(reflect.TypeFor[section]()) {
 		if !slices.Contains(others, key) {
 			require.Contains(t, everyKey, key+":", key)
@@ -191,7 +191,7 @@ func TestTheFileOfEveryKeyHasEveryKey(t *testing.T) {
 	}
 }
 
-// keysOf lists the keys of a struct and of those inside it.
+// keysOf lists the keys of a struct and its nested structs.
 func keysOf(of reflect.Type) []string {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 		of = of.Elem()
@@ -351,8 +351,7 @@ func TestKeysCannotDisturbATerminal(t *testing.T) {
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }
 
-// TestHostileFiles: files that are made to take long take a moment only, or go
-// test's time-out ends them.
+// TestHostileFiles: parsing hostile files takes only a moment; otherwise the test runs into go test's timeout.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	times := func(text string, n int) string { return strings.Repeat(text, n/len(text)) }
@@ -420,7 +419,7 @@ func TestLoad(t *testing.T) {
 	require.EqualError(t, err, file+":1:1: the file has 3000000 bytes (the most is 1 MiB)")
 }
 
-// FuzzParse wants no panic, and faults to lie within the file.
+// FuzzParse checks that parsing never panics and that errors lie within the file.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	require.NoError(f, err)
@@ -452,8 +451,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What is wrong with data that a resource has in spec.provisioning is not said of cloudInit, a key which
-// whoever wrote them never saw.
+// Errors in data from a resource's spec.provisioning don't mention cloudInit, a key that the resource's author never
+// saw.
 func TestFaultsOfProvisioning(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte("/Runner:\n  provisioned: true\n  cloudInit: {userData: [1]}\n  vm: {name: test}"))

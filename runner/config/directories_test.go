@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// host is an environment with these variables and writable directories.
+// host returns an environment with the variables and writable directories.
 func host(variables map[string]string, writable ...string) Env {
 	return Env{
 		Getenv:   func(key string) string { return variables[key] },
@@ -48,7 +48,7 @@ func TestDataDirectory(t *testing.T) {
 	require.EqualError(t, err, "find a data directory: neither XDG_DATA_HOME nor HOME is set; set dataDir in the configuration")
 }
 
-// Relative variables count as unset, and no folder is made up where there is no home.
+// Relative variables count as unset, and without a home directory no folder is invented.
 func TestFolderAndCacheDirectory(t *testing.T) {
 	t.Parallel()
 	set := map[string]string{"XDG_CONFIG_HOME": "/config", "XDG_CACHE_HOME": "/cache"}

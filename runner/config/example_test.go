@@ -25,7 +25,7 @@ func ExampleParse() {
 	// Output: test 4 8 GiB standard
 }
 
-// All faults are reported at once.
+// All errors of a file are reported together.
 func ExampleFaults_Excerpts() {
 	_, _, err := config.Parse("config.yaml", []byte(`
 "/Runner":

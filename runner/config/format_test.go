@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Format writes, Parse reads as the same: of every sample, and of whatever the
-// fuzzer thinks of.
+// FuzzFormat checks that Parse reads back the same configuration from the output of Format, for every sample and any
+// fuzzed input.
 func FuzzFormat(f *testing.F) {
 	samples, err := filepath.Glob(filepath.Join("testdata", "*.yaml"))
 	require.NoError(f, err)

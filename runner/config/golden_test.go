@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
 
-// TestWhatUsersRead compares what a user reads about each testdata/*.yaml with
-// the file *.txt beside it.
+// TestWhatUsersRead compares the messages about each testdata/*.yaml with the *.txt file next to it.
 func TestWhatUsersRead(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")

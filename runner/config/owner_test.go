@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A folder in which others than root can make something is not trusted, and neither is one that isn't root's.
+// A folder is trusted only if it belongs to root and only root can create files in it.
 func TestRootsAlone(t *testing.T) {
 	t.Parallel()
 	require.True(t, rootsAlone("/usr"))
@@ -26,7 +26,7 @@ func TestRootsAlone(t *testing.T) {
 		require.False(t, rootsAlone(none))
 		require.False(t, isOwn(none))
 	}
-	if os.Getuid() == 0 { // others can't give folders away
+	if os.Getuid() == 0 { // only root can change the owner
 		require.NoError(t, os.Chown(dir, 4321, 4321))
 		require.False(t, rootsAlone(dir))
 		require.False(t, isOwn(dir))

@@ -18,7 +18,7 @@ const settable = `"/Runner":
     - file: /a.img
 `
 
-// Settings change what the file says, in their order.
+// Settings override the file's values in order.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := Parse("vm.yaml", []byte(settable),
@@ -42,8 +42,8 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, 0, cfg.VM.MaximumCPUs)
 }
 
-// What is wrong with a setting is said at its place in the setting, what is wrong
-// with the file at its place there.
+// An error in a setting is reported with its position in the setting, and an error in the file with its position in the
+// file.
 func TestWrongSettings(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{

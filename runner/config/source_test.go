@@ -11,7 +11,7 @@ import (
 	"vmop/vmspec"
 )
 
-// The steps are what a file holds one after the other.
+// The steps are successive contents of the file.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	s := NewSource("config.yaml", nil)
@@ -58,7 +58,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// The generation is known of a file with faults, too, as far as it can be read.
+// The generation is known even for a file with errors, as far as the file can be read.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	s := NewSource("config.yaml", nil)
@@ -85,8 +85,7 @@ func TestGeneration(t *testing.T) {
 	require.EqualValues(t, 9, NewSource("config.yaml", &Config{Generation: 9}).Generation())
 }
 
-// Places are those of the file as it is now, or faults found later would be
-// shown where they are not.
+// Positions refer to the current file. Otherwise errors found later would point to the wrong place.
 func TestSourceKeepsNewPlaces(t *testing.T) {
 	t.Parallel()
 	s := NewSource("config.yaml", nil)

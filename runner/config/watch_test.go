@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder is where a test works; errors end the test.
+// folder is a test's working folder. Errors fail the test.
 type folder struct {
 	t    testing.TB
 	path string
@@ -28,7 +28,7 @@ func (f folder) write(name, text string) {
 	require.NoError(f.t, os.WriteFile(f.at(name), []byte(text), 0o600))
 }
 
-// The files of a Secret are watched as the configuration is; others are not.
+// The files of a Secret are watched like the configuration. Other files are not watched.
 func TestFilesBesideAreWatched(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

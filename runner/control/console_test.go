@@ -67,7 +67,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "\r\n[console taken over by "+me+"]\r\n", string(rest))
 	require.NoError(t, second.Close())
-	wait.Until(t, func() bool { // the console is free when the server has noticed
+	wait.Until(t, func() bool { // the console is free once the server has noticed
 		third, err := s.client.Console(t.Context(), control.Type)
 		if err == nil {
 			third.Close()
@@ -76,7 +76,7 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// A guest that doesn't read holds up who types, but not who takes over.
+// A guest that doesn't read blocks the client that types, but not a takeover.
 func TestTakeOverFromSomebodyWhoWaitsForTheGuest(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -92,7 +92,7 @@ func TestTakeOverFromSomebodyWhoWaitsForTheGuest(t *testing.T) {
 		}
 		ended <- err
 	}()
-	expect(t, guest, "x") // the pipe fills from now on
+	expect(t, guest, "x") // from now on the pipe fills
 	other, err := s.Console().Open(control.Take, control.Who{Client: "other"})
 	require.NoError(t, err)
 	defer other.Close()
@@ -105,7 +105,7 @@ func TestTakeOverFromSomebodyWhoWaitsForTheGuest(t *testing.T) {
 	wrote.Wait()
 }
 
-// The guest writes as fast as it can; only one viewer reads.
+// A slow viewer does not delay others while the guest writes at full speed.
 func TestASlowViewerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -120,7 +120,7 @@ func TestASlowViewerHoldsUpNobody(t *testing.T) {
 			fmt.Fprintf(guest, "line %d\n", i)
 		}
 	}()
-	expect(t, fast, fmt.Sprintf("line %d\n", lines-1)) // the server has read it all
+	expect(t, fast, fmt.Sprintf("line %d\n", lines-1)) // the server has read everything
 	text := expect(t, slow, fmt.Sprintf("line %d\n", lines-1))
 	var skipped, total int
 	for i := range lines {
@@ -152,7 +152,7 @@ func TestViewersBeforeTheGuest(t *testing.T) {
 	expect(t, viewer, "SeaBIOS")
 }
 
-// A client that closes only its writing half has left, as one that is gone.
+// A client that closes only its writing half is treated as disconnected.
 func TestAClientThatIsHalfOpenHasLeft(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -185,7 +185,7 @@ func TestViewersAreInTheStatus(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// What a client sends together with its request is not lost.
+// Data sent together with the request is not lost.
 func TestTheFirstBytesOfAStream(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -220,7 +220,7 @@ func TestVNCIsSpliced(t *testing.T) {
 	require.NoError(t, err, "when the viewer disconnects, so does the connection to QEMU")
 }
 
-// Streams end with the server, also of clients that don't read.
+// Closing the server ends all streams, even to clients that don't read.
 func TestCloseEndsStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -10,7 +10,7 @@ import (
 	"vmop/runner/status"
 )
 
-// The page that describes the interface has every request and every metric.
+// The page about the interface documents every request and every metric.
 func TestTheInterfaceIsDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference/control.md")

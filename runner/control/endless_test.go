@@ -13,7 +13,7 @@ import (
 	"vmop/runner/control"
 )
 
-// What answers in place of a runner can't fill the memory of who asks.
+// An endless answer in place of a runner's answer can't fill the client's memory.
 func TestAnAnswerWithoutEnd(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "ctl")

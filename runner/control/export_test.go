@@ -1,6 +1,6 @@
 package control
 
-// Waiting is how many clients wait for a screenshot that is yet to be begun.
+// Waiting returns the number of clients that wait for a screenshot not yet started.
 func (s *Server) Waiting() int {
 	s.shots.mu.Lock()
 	defer s.shots.mu.Unlock()

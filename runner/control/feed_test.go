@@ -68,8 +68,8 @@ func TestOnlyTheWantedTypes(t *testing.T) {
 	require.Equal(t, control.TypeStatus, e.Type)
 }
 
-// A reader that doesn't read costs a bounded queue; it gets the number of events it missed,
-// and the newest is there. The test weighs the heap, so it runs alone.
+// A reader that doesn't read takes a bounded queue, and later receives the number of missed events and the newest
+// event. The test measures the heap and therefore runs alone.
 func TestASlowReaderLosesTheOldest(t *testing.T) {
 	s := serve(t)
 	conn, err := net.Dial("unix", s.path())
@@ -91,7 +91,7 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 	for line := range strings.Lines(string(rest)) {
 		var e control.Event
 		if json.Unmarshal([]byte(line), &e) != nil {
-			continue // the rest of the first
+			continue // the rest of the first event
 		}
 		dropped += e.Count
 		if e.Type == control.TypeQMP {
@@ -126,7 +126,7 @@ func TestAReaderThatGoesIsForgotten(t *testing.T) {
 	require.NoError(t, s.tracker.Update(status.Ended{}))
 }
 
-// Without the last word the stream is broken, not ended.
+// A stream without the final message counts as broken, not ended.
 func TestAServerThatEndsWithoutAWord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -15,7 +15,7 @@ import (
 	"vmop/test/wait"
 )
 
-// forwards returns the lines about forwarded ports that a real QEMU knows.
+// forwards returns the lines about forwarded ports from a real QEMU.
 func (s *served) forwards(t *testing.T) (lines []string) {
 	t.Helper()
 	reply, err := s.backend.Run(timeout(t), qmp.Command{
@@ -30,8 +30,7 @@ func (s *served) forwards(t *testing.T) (lines []string) {
 	return lines
 }
 
-// QEMU listens while there is a stream for a port, and no longer. (cmd/vmrunner has a test
-// with a guest that answers.)
+// QEMU listens only while a stream for a port is open. (cmd/vmrunner has a test with a guest that answers.)
 func TestPortsOfTheGuest(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t, "-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:2022", "-device", "virtio-net-pci,netdev=net0")
@@ -69,8 +68,7 @@ func TestPortsOfAGuestWithoutUserNetwork(t *testing.T) {
 	require.ErrorAs(t, err, new(*control.AnswerError))
 }
 
-// A guest that says it has an address of this host, where a service listens, gets no
-// client connected with it.
+// If a guest reports an address of this host, a client is not connected to the service at that address.
 func TestAGuestDoesNotNameAddressesOfOthers(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t)

@@ -12,10 +12,10 @@ import (
 	"vmop/runner/status"
 )
 
-// freezer is a guest whose file systems the test freezes.
+// freezer is a guest with file systems that the test freezes.
 type freezer struct {
 	limits chan time.Duration
-	ended  chan struct{} // the request that waits was withdrawn
+	ended  chan struct{} // the waiting request was withdrawn
 }
 
 func (f freezer) Freeze(ctx context.Context, limit time.Duration) (status.FreezeAnswer, error) {

@@ -17,13 +17,12 @@ import (
 	"vmop/test/wait"
 )
 
-// canary is a secret in a command. It must reach QEMU, not the log.
+// canary is a secret in a command. It must reach QEMU but not the log.
 const canary = "canary-7c1f"
 
-// FuzzRequests sends anything to the control socket and hangs up: each answer
-// is HTTP with a code that docs/reference/control.md knows, a refusal says why, the log
-// stays fit for a terminal, nothing is left behind, and the next client is
-// served.
+// FuzzRequests sends anything to the control socket and closes the connection. Each answer is HTTP with a code from
+// docs/reference/control.md, and a refusal contains a reason. The log stays safe for a terminal, no resources leak, and
+// the next client is served.
 func FuzzRequests(f *testing.F) {
 	for _, request := range []string{
 		"GET /v1/status HTTP/1.1\r\nHost: vm\r\n\r\n", "GET /v1/plan?form=\x1b[31m HTTP/1.1\r\nHost: vm\r\n\r\n",
@@ -37,7 +36,7 @@ func FuzzRequests(f *testing.F) {
 		"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\r\n\r\n",
 		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: " +
 			"72\r\n\r\n{\"execute\":\"set_password\",\"arguments\":{\"password\":\"" + canary + "\"}}       ",
-		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: " + // the argument is misspelt
+		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: " + // the misspelled argument
 			"64\r\n\r\n{\"execute\":\"set_password\",\"arguments\":{\"pasword\":\"" + canary + "\"}}",
 		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"execut\r\nffffffffffffffff\r\n",
 		"GET /v1/metrics HTTP/1.1\r\nHost: " + strings.Repeat("a", 20<<10) + "\r\n\r\n",
@@ -74,7 +73,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// clients is how many there are, the one that asks included.
+// clients returns the number of clients, including the requesting client.
 func (s *served) clients(t *testing.T) string {
 	var text bytes.Buffer
 	require.NoError(t, s.client.Metrics(timeout(t), &text))
@@ -83,7 +82,7 @@ func (s *served) clients(t *testing.T) string {
 	return number
 }
 
-// requireHTTP reads all that the server has answered.
+// requireHTTP reads the server's complete answer.
 func requireHTTP(t *testing.T, answer []byte) {
 	t.Helper()
 	in := bufio.NewReader(bytes.NewReader(answer))
@@ -97,7 +96,7 @@ func requireHTTP(t *testing.T, answer []byte) {
 		case http.StatusContinue:
 			continue
 		case http.StatusSwitchingProtocols:
-			return // what follows is the guest's
+			return // the guest's data follows
 		}
 		body, err := io.ReadAll(response.Body)
 		require.NoError(t, err, "%q", answer)
@@ -112,8 +111,7 @@ func requireHTTP(t *testing.T, answer []byte) {
 	}
 }
 
-// FuzzCommand sends anything as the body of a QMP command: what QEMU gets is
-// what was meant, or nothing.
+// FuzzCommand sends anything as the body of a QMP command. QEMU receives exactly the intended command or no command.
 func FuzzCommand(f *testing.F) {
 	for _, body := range []string{
 		`{"execute": "stop"}`, `{"execute": "qom-get", "arguments": {"path": "/", "property": "\u0000"}}`, `{}`, `[]`,

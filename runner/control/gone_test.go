@@ -17,8 +17,7 @@ import (
 	"vmop/runner/control"
 )
 
-// TestMain is also the process that TestProcess waits for: it listens until its
-// input ends.
+// TestMain also acts as the process of TestProcess, which listens until its input ends.
 func TestMain(m *testing.M) {
 	path := os.Getenv("LISTEN_ON")
 	if path == "" {
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The process that is waited for is the one that listens.
+// The client waits for the process that listens at the socket.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -62,7 +61,7 @@ func TestProcess(t *testing.T) {
 	again, err := client.Process(timeout(t))
 	require.NoError(t, err)
 	defer again.Close()
-	require.NoError(t, in.Close()) // it ends
+	require.NoError(t, in.Close()) // the process ends
 	require.NoError(t, again.Wait(timeout(t)))
 	require.NoError(t, cmd.Wait())
 	_, err = client.Process(timeout(t))

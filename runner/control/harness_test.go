@@ -36,11 +36,11 @@ func timeout(t *testing.T) context.Context {
 	return ctx
 }
 
-// backend is a VM that the test plays.
+// backend is a VM played by the test.
 type backend struct {
 	mu       sync.Mutex
-	asked    []string // actions, with who asked
-	commands []string // QMP commands in full
+	asked    []string // actions and their requesters
+	commands []string // complete QMP commands
 	refuse   error
 	run      func(context.Context, qmp.Command) (json.RawMessage, error)
 	plan     *plan.Plan
@@ -73,7 +73,7 @@ func (b *backend) Plan() *plan.Plan {
 
 func (b *backend) Dropped() uint64 { return 7 }
 
-// served is a server of a VM that the test plays.
+// served is the server of a VM played by the test.
 type served struct {
 	*control.Server
 	backend *backend
@@ -83,7 +83,7 @@ type served struct {
 	log     *logbook.Logbook
 }
 
-// serve starts a server for a VM that is running.
+// serve starts a server for a running VM.
 func serve(t *testing.T, change ...func(*control.Options)) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ctl")
@@ -125,7 +125,7 @@ func serve(t *testing.T, change ...func(*control.Options)) *served {
 
 func (s *served) path() string { return filepath.Join(s.dir, control.SocketName) }
 
-// guest attaches the other end of a serial console.
+// guest attaches a serial console and returns the guest's end.
 func (s *served) guest(t *testing.T) net.Conn {
 	t.Helper()
 	ours, theirs := pair(t)
@@ -152,7 +152,7 @@ func pair(t *testing.T) (a, b net.Conn) {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// raw sends bytes and returns all that comes back.
+// raw sends bytes and returns the complete answer.
 func (s *served) raw(t *testing.T, request string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", s.path())
@@ -165,7 +165,7 @@ func (s *served) raw(t *testing.T, request string) string {
 	return string(answer)
 }
 
-// http does a request by hand and returns the status line's code and the body.
+// http sends a handwritten request and returns the status code and the body.
 func (s *served) http(t *testing.T, method, path, body string) (code, text string) {
 	t.Helper()
 	answer := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: vm\r\nContent-Length: %d\r\n\r\n%s", method, path,
@@ -177,7 +177,7 @@ func (s *served) http(t *testing.T, method, path, body string) (code, text strin
 	return strconv.Itoa(response.StatusCode), string(content)
 }
 
-// expect reads until a text has come, and returns everything read.
+// expect reads until the text arrives and returns everything read.
 func expect(t *testing.T, r io.Reader, text string) string {
 	t.Helper()
 	if c, ok := r.(net.Conn); ok {

@@ -74,7 +74,7 @@ func TestOpenDescriptors(t *testing.T) {
 	before := openDescriptors(os.DirFS("/proc"), os.Getpid())
 	require.Positive(t, before)
 	var files []*os.File
-	for range 100 { // more than other tests beside this one open or close
+	for range 100 { // more than parallel tests open or close
 		file, err := os.Open(os.DevNull)
 		require.NoError(t, err)
 		files = append(files, file)

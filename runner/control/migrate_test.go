@@ -15,7 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// migrator moves no guest, and notes what it was asked for.
+// migrator records its requests without moving a guest.
 type migrator struct{ asked []MigrationRequest }
 
 func (m *migrator) Migrate(_ context.Context, r MigrationRequest, _ func(vmstatus.Progress)) error {
@@ -23,7 +23,7 @@ func (m *migrator) Migrate(_ context.Context, r MigrationRequest, _ func(vmstatu
 	return nil
 }
 
-// A request to migrate reaches the migrator as it is, and not at all if a part of it is missing, wrong or unknown.
+// A valid migration request reaches the migrator unchanged. A request with a missing, wrong or unknown part is refused.
 func TestRequestsToMigrate(t *testing.T) {
 	t.Parallel()
 	for text, valid := range map[string]bool{

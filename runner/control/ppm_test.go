@@ -36,8 +36,7 @@ func TestPPMThatIsNone(t *testing.T) {
 	}
 }
 
-// FuzzPPM lets QEMU write anything as a screenshot: it becomes an image of the size that
-// it says, or is refused.
+// FuzzPPM lets QEMU write anything as a screenshot. It becomes an image of the stated size or is refused.
 func FuzzPPM(f *testing.F) {
 	for _, text := range []string{
 		"P6\n2 1\n255\n\x01\x02\x03\xff\xfe\xfd", "P6\n1 1\n255\n", "P6\n-1 16384\n255\n",
@@ -50,7 +49,7 @@ func FuzzPPM(f *testing.F) {
 		var width, height, depth int
 		_, err := fmt.Sscanf(string(text), "P6\n%d %d\n%d\n", &width, &height, &depth)
 		if err == nil && width*height > 1<<16 {
-			return // it takes its time
+			return // too slow to decode
 		}
 		var out bytes.Buffer
 		if ppmToPNG(&out, bytes.NewReader(text)) != nil {

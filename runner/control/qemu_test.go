@@ -23,8 +23,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// serveQEMU serves a real QEMU, whose firmware writes to its screen and to the
-// serial port.
+// serveQEMU serves a real QEMU whose firmware writes to its screen and to the serial port.
 func serveQEMU(t *testing.T, more ...string) *served {
 	t.Helper()
 	s := serve(t)
@@ -45,14 +44,14 @@ func serveQEMU(t *testing.T, more ...string) *served {
 	return s
 }
 
-// QEMU's counters are those of the guest: its firmware has read the drive.
+// QEMU's counters belong to the guest: its firmware has read the drive.
 func TestUsageOfQEMU(t *testing.T) {
 	t.Parallel()
 	image := filepath.Join(t.TempDir(), "disk.img")
 	require.NoError(t, os.WriteFile(image, guest.Echo(), 0o600))
 	s := serveQEMU(t, "-drive", "if=ide,format=raw,file="+image)
 	ctx := timeout(t)
-	require.NoError(t, s.tracker.Update(status.Process{PID: os.Getpid()})) // any process that has used some time
+	require.NoError(t, s.tracker.Update(status.Process{PID: os.Getpid()})) // any process with some CPU time
 	before, err := s.client.Usage(ctx)
 	require.NoError(t, err)
 	require.Len(t, before, 1, "what is now")
@@ -79,7 +78,7 @@ func TestUsageOfQEMU(t *testing.T) {
 	require.Nil(t, r.Sent)
 }
 
-// A module of the type is found by the name that the plan has for it.
+// A module of the type is found by its name in the plan.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	library, err := vmtypes.Open("")
@@ -139,8 +138,7 @@ func TestAgainstQEMU(t *testing.T) {
 	require.ErrorIs(t, err, qmp.DeviceNotFound)
 }
 
-// A QEMU that knows no PNG writes PPM, which is converted. Both are the same
-// picture.
+// If QEMU can't write PNG, it writes PPM, which is converted to the same picture.
 func TestAScreenshotOfAnOldQEMU(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t)

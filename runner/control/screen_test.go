@@ -31,8 +31,8 @@ func (s *served) screen(t *testing.T, mode control.Mode) net.Conn {
 	return conn
 }
 
-// vnc does a viewer's handshake, and returns the width of the screen. It asks that others are
-// disconnected, which QEMU must not do.
+// vnc performs a viewer's handshake and returns the width of the screen. It requests exclusive access, which QEMU must
+// not grant.
 func vnc(t *testing.T, conn net.Conn) uint16 {
 	t.Helper()
 	require.Equal(t, "RFB 003.008\n", expect(t, conn, "\n"))
@@ -52,12 +52,12 @@ func vnc(t *testing.T, conn net.Conn) uint16 {
 	return binary.BigEndian.Uint16(head)
 }
 
-// key is a press and release of one key.
+// key returns the press and release of a key.
 func key(of rune) string {
 	return fmt.Sprintf("\x04\x01\x00\x00\x00\x00\x00%c\x04\x00\x00\x00\x00\x00\x00%c", of, of)
 }
 
-// picture asks for the whole screen, and waits until it begins to come.
+// picture requests the whole screen and waits for the first byte.
 func picture(t *testing.T, conn net.Conn) {
 	t.Helper()
 	send(t, conn, "\x03\x00\x00\x00\x00\x00\x00\x10\x00\x10")
@@ -67,21 +67,21 @@ func picture(t *testing.T, conn net.Conn) {
 	require.Zero(t, head[0], "a FramebufferUpdate")
 }
 
-// echo is a boot sector that writes to the serial port what is typed on the keyboard.
+// echo creates a boot sector that writes keyboard input to the serial port.
 func echo(t *testing.T, dir string) string {
 	t.Helper()
-	sector := make([]byte, 1<<20) // smaller disks are none to a BIOS
+	sector := make([]byte, 1<<20) // a BIOS ignores smaller disks
 	copy(sector, "\xba\xf8\x03"+  // mov dx, 0x3f8
 		"\xb4\x00\xcd\x16"+ // read a key (BIOS, int 0x16)
 		"\xee"+ // out dx, al
-		"\xeb\xf9") // and again
+		"\xeb\xf9") // repeat
 	copy(sector[510:], "\x55\xaa")
 	path := filepath.Join(dir, "echo.img")
 	require.NoError(t, os.WriteFile(path, sector, 0o600))
 	return path
 }
 
-// Many look at the screen of a real QEMU, and only the keys of one get to the guest.
+// Many clients watch the screen of a real QEMU, and the guest receives the keys of only one.
 func TestManySeeTheScreenAndOneTypes(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t, "-drive", "file="+echo(t, t.TempDir())+",format=raw,if=ide,snapshot=on")
@@ -122,7 +122,7 @@ func TestManySeeTheScreenAndOneTypes(t *testing.T) {
 	})
 }
 
-// consoles are the viewers in a status: "serial watch, vnc type".
+// consoles returns the viewers in a status, such as "serial watch, vnc type".
 func consoles(s status.Status) string {
 	text := ""
 	for i, c := range s.Consoles {
@@ -134,7 +134,7 @@ func consoles(s status.Status) string {
 	return text
 }
 
-// More clients than QEMU would let in are refused by the control interface.
+// The control interface refuses clients beyond the bound that QEMU would accept.
 func TestScreenIsBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -150,7 +150,7 @@ func TestScreenIsBounded(t *testing.T) {
 	require.Equal(t, 503, refused.Code)
 }
 
-// A watcher that sends an unknown message is disconnected, and the log says why.
+// A watcher that sends an unknown message is disconnected, and the log contains the reason.
 func TestAWatcherIsHeldToTheProtocol(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -174,7 +174,7 @@ func TestAWatcherIsHeldToTheProtocol(t *testing.T) {
 	})
 }
 
-// Clients who want a screenshot while one is being taken share the next.
+// Clients that request a screenshot while one is in progress share the next screenshot.
 func TestScreenshotsAreShared(t *testing.T) {
 	t.Parallel()
 	const clients = 20

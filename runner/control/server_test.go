@@ -87,7 +87,7 @@ func TestActions(t *testing.T) {
 	require.Contains(t, s.log.String(), "command=reset")
 }
 
-// What goes wrong, and the code that says so.
+// Each error results in its status code.
 func TestAnswersThatAreNotGood(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -177,8 +177,8 @@ func TestQMPPassThrough(t *testing.T) {
 	require.ErrorIs(t, err, qmp.DeviceNotFound)
 }
 
-// A thousand clients that say nothing get no more than their share, and when
-// they have gone there is room again.
+// A thousand silent clients use only their share of connections, and after they have left the server accepts clients
+// again.
 func TestClientsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -202,7 +202,7 @@ func TestClientsAreBounded(t *testing.T) {
 	wait.Until(t, func() bool {
 		_, err := s.client.Status(t.Context())
 		if err == nil {
-			quiet() // in the place of a connection whose end was seen only now
+			quiet() // replaces a connection whose end was seen only now
 		}
 		return err != nil && err.Error() == "too many clients"
 	})
@@ -215,7 +215,7 @@ func TestClientsAreBounded(t *testing.T) {
 	})
 }
 
-// However many streams are held, the VM can be asked how it is, and stopped.
+// With any number of open streams, the VM still answers status and stop requests.
 func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -228,7 +228,7 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	events, err := s.client.Events(timeout(t))
 	require.NoError(t, err)
 	t.Cleanup(events.Close)
-	for range 10 { // fewer than there is room for: a connection ends after its answer
+	for range 10 { // fewer than the limit because a connection ends after its answer
 		_, err = s.client.Console(timeout(t), control.Watch)
 		var refused *control.AnswerError
 		require.ErrorAs(t, err, &refused)
@@ -252,7 +252,7 @@ func TestStreamsLeaveRoomForRequests(t *testing.T) {
 	})
 }
 
-// blocking is a log that waits at the line of a request until it may go on.
+// blocking is a log that blocks at the line of a request until it is released.
 type blocking struct {
 	slog.Handler
 	reached, goOn chan struct{}
@@ -266,7 +266,7 @@ func (b blocking) Handle(ctx context.Context, r slog.Record) error {
 	return b.Handler.Handle(ctx, r)
 }
 
-// A client that has given up before the runner came to its request does not end the VM.
+// A stop request has no effect if its client disconnects before the runner handles it.
 func TestARequestIsWithdrawnWithItsConnection(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{true, false} {
@@ -277,7 +277,7 @@ func TestARequestIsWithdrawnWithItsConnection(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		_, err = io.WriteString(conn, "POST /v1/stop HTTP/1.1\r\nHost: vm\r\n\r\n")
 		require.NoError(t, err)
-		if !gone { // nc -N ends what it sends, and waits for the answer
+		if !gone { // nc -N closes its writing half and waits for the answer
 			require.NoError(t, conn.(*net.UnixConn).CloseWrite())
 		}
 		<-log.reached
@@ -307,7 +307,7 @@ func TestNobodyListens(t *testing.T) {
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
-	_, err = control.Dial(t.Context(), path) // a runner was killed
+	_, err = control.Dial(t.Context(), path) // the socket of a killed runner
 	require.ErrorIs(t, err, control.ErrNotRunning)
 }
 

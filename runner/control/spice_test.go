@@ -15,8 +15,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A client has several channels of a real SPICE server with a password, and needs none; another one
-// takes its place if it says so.
+// A client opens several channels to a real SPICE server with a password, without needing the password itself. Another
+// client can take its place on request.
 func TestSPICE(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t, "-object", "secret,id=s,data=unknown", "-device", "virtio-serial",
@@ -46,7 +46,7 @@ func TestSPICE(t *testing.T) {
 	wait.Until(t, func() bool { return consoles(s.tracker.Status()) == "" })
 }
 
-// A client that is connected with QEMU's port isn't disconnected unasked.
+// A client connected to QEMU's own port is disconnected only on request.
 func TestSPICEInUseByAnother(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t, "-device", "virtio-serial", "-spice",

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// What QEMU and the kernel count is read as they write it; what is missing is not made up.
+// The counters of QEMU and the kernel are parsed, and missing counters stay unset.
 func TestCountersAreRead(t *testing.T) {
 	t.Parallel()
 	drives, err := driveTraffics(json.RawMessage(`[
@@ -63,7 +63,7 @@ func TestCountersAreRead(t *testing.T) {
 	}
 }
 
-// An hour is kept, and no more.
+// Usage data is kept for at most an hour.
 func TestUsagesAreBounded(t *testing.T) {
 	t.Parallel()
 	var u usages

@@ -11,8 +11,8 @@ import (
 	"vmop/runner/control"
 )
 
-// A client that is not the manager may say for whom it is connected. Others see that, and that it is not
-// verified: such a user is never one whom the manager knows.
+// A client other than the manager may state its user. Others see the user marked as unverified, and it is never treated
+// as a user of the manager.
 func TestUnverifiedUsers(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An overlay's base is read, too, and that of its base.
+// An overlay's base and the base of that base are read.
 func TestBasesOfAnImage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

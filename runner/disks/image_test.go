@@ -19,7 +19,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// sizeOf returns the bytes of a file, and those that it takes on its disk.
+// sizeOf returns a file's size and its allocated bytes.
 func sizeOf(t *testing.T, path string) (size, taken int64) {
 	t.Helper()
 	var s syscall.Stat_t
@@ -43,7 +43,7 @@ func fit(t *testing.T, file string, size vmspec.Bytes) error {
 	return err
 }
 
-// All that is done to an image is to make it, and to let it grow.
+// FitImage only creates and grows images.
 func TestFitImage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestFitImage(t *testing.T) {
 	require.ErrorContains(t, fit(t, path("nowhere/disk.img"), vmspec.MiB), path("nowhere/disk.img"))
 }
 
-// ext4 makes a file system of its own, in a file that is returned.
+// ext4 creates a file system in a file and mounts it.
 func ext4(t *testing.T, size int64) (dir, device, backing string) {
 	t.Helper()
 	backing, dir = filepath.Join(t.TempDir(), "backing"), t.TempDir()
@@ -92,8 +92,7 @@ func ext4(t *testing.T, size int64) (dir, device, backing string) {
 	return dir, device, backing
 }
 
-// A file system that has room for little, and was made for no image, gets one with holes;
-// and who looks at the disk learns of it.
+// On a file system with too little space a sparse image is created, and the disk's watcher receives a warning.
 func TestAnImageForWhichThereIsNoRoom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,13 +129,13 @@ func TestAnImageForWhichThereIsNoRoom(t *testing.T) {
 
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput() // also when the test is over
+	out, err := exec.Command(name, args...).CombinedOutput() // must also work after the test has ended
 	require.NoError(t, err, "%s: %s", name, out)
 	return string(out)
 }
 
-// A guest can fill its disk to the last block, in the most unfavourable order: an
-// image promises no more than its volume has. When the volume grows, so does it.
+// An image is limited to the space of its volume, so a guest can fill its disk completely, even in the worst order. The
+// image grows with the volume.
 func TestAnImageFitsItsVolume(t *testing.T) {
 	t.Parallel()
 	dir, device, backing := ext4(t, 64<<20)

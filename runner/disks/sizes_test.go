@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A size counts when it has stayed for a while, however often it is looked at.
+// A changed size counts only after it has stayed the same for a while, however often it is measured.
 func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	d := &Sizes{disks: map[int]*hostDisk{0: {}, 2: {}}, settled: map[int]int64{}}
@@ -43,13 +43,13 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 		require.Equal(t, s.moving, moving, "step %d", i)
 		require.Equal(t, s.settled, d.settled, "step %d", i)
 	}
-	changed, moving := d.recordSizes(map[int]int64{2: 30}, now) // the other is out of reach
+	changed, moving := d.recordSizes(map[int]int64{2: 30}, now) // the other disk is unreachable
 	require.False(t, changed)
 	require.True(t, moving)
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
 }
 
-// The size of a file comes from its description; that of a device from the device, which must exist.
+// A file's size comes from its description. A device's size comes from the device, which must exist.
 func TestHostSize(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -69,7 +69,7 @@ func TestHostSize(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Only what can grow from outside is looked at.
+// Only disks that can grow on the host are watched.
 func TestDisksThatAreLookedAt(t *testing.T) {
 	t.Parallel()
 	drives := []vmspec.Drive{
@@ -94,7 +94,7 @@ func TestDisksThatAreLookedAt(t *testing.T) {
 	require.Equal(t, map[int]string{0: "/a", 4: "/e"}, paths)
 }
 
-// What is put in the place of an image is not what QEMU has open: only the sizes of the others count.
+// If a file replaces an image that QEMU has open, its size is ignored. The sizes of other disks still count.
 func TestAnotherFileIsNotTheDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

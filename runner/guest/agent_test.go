@@ -26,7 +26,7 @@ func timeout(t testing.TB) context.Context {
 	return ctx
 }
 
-// listenForLines returns a socket where an agent may be.
+// listenForLines returns a listening agent socket and its path.
 func listenForLines(t testing.TB) (*net.UnixListener, string) {
 	dir, err := os.MkdirTemp("", "ga")
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func listenForLines(t testing.TB) (*net.UnixListener, string) {
 	return l, path
 }
 
-// question is what a scripted agent hears. Name is "" for the bare sentinel.
+// question is a command that a scripted agent receives. Name is "" for the bare sentinel.
 type question struct {
 	Execute   string `json:"execute"`
 	Arguments struct {
@@ -48,16 +48,16 @@ type question struct {
 	ID int64 `json:"id"`
 }
 
-// answer is a reply with the question's id.
+// answer returns a reply with the question's id.
 func (q question) answer(value string) string {
 	return fmt.Sprintf(`{"return": %s, "id": %d}`+"\n", value, q.ID)
 }
 
-// sync is the right answer to guest-sync-delimited.
+// sync returns the correct answer to guest-sync-delimited.
 func (q question) sync() string { return "\xff" + q.answer(fmt.Sprint(q.Arguments.ID)) }
 
-// agentThat serves one client after the other: each question gets what answer
-// returns for it; "hang up" closes the connection.
+// agentThat serves one client at a time and answers each question with the result of answer. "hang up" closes the
+// connection.
 func agentThat(t testing.TB, answer func(n int, q question) string) string {
 	l, path := listenForLines(t)
 	var wg sync.WaitGroup
@@ -94,7 +94,7 @@ func agentThat(t testing.TB, answer func(n int, q question) string) string {
 	return path
 }
 
-// sensible synchronises, and leaves the rest to then.
+// sensible answers synchronization requests itself and leaves other commands to then.
 func sensible(then func(q question) string) func(int, question) string {
 	return func(_ int, q question) string {
 		if q.Execute == "guest-sync-delimited" {
@@ -148,7 +148,7 @@ func TestACallThatEndedEarlyIsFollowedBySynchronisation(t *testing.T) {
 	a := dial(t, agentThat(t, func(_ int, q question) string {
 		heard = append(heard, q.Execute)
 		switch q.Execute {
-		case "guest-ping": // answered too late
+		case "guest-ping": // a late answer
 			late = q.answer("{}")
 			cancel()
 			return ""
@@ -235,8 +235,8 @@ func TestTheGuestsWordsArePrintable(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		shutdown func(question) string // what the agent says to guest-shutdown
-		then     func(question) string // and to the synchronisation after it
+		shutdown func(question) string // the agent's answer to guest-shutdown
+		then     func(question) string // the agent's answer to the synchronization after it
 		err      string
 	}{
 		"succeeds in silence": {

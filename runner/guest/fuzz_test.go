@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzReply reads anything as what an agent sends: by lines and by
-// synchronisation, both come to the end of it.
+// FuzzReply checks that reading by lines and by synchronization both terminate for any agent output.
 func FuzzReply(f *testing.F) {
 	f.Add([]byte("{\"return\": {}, \"id\": 1}\n"))
 	f.Add([]byte("junk\xff{\"return\": 7}\n"))
@@ -53,9 +52,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzLoginAgent lets a log-in agent say anything, in pieces of any size: lines
-// are the same whatever the pieces, no user is logged in who was not requested,
-// and what is published and sent is printable.
+// FuzzLoginAgent lets a log-in agent send anything in pieces of any size. Lines do not depend on the pieces, only
+// requested users are logged in, and all published and sent text is printable.
 func FuzzLoginAgent(f *testing.F) {
 	f.Add([]byte("220 Hello\n201 in\n202 out\n"), "alice", byte(1))
 	f.Add([]byte("220\r\n150\n504 \x1b[2J\n201\n240\n220\n"), "bob\nlogout", byte(7))
@@ -96,8 +94,7 @@ func FuzzLoginAgent(f *testing.F) {
 	})
 }
 
-// FuzzInterfaces lets an agent tell anything of its network: what is left of it
-// is bounded and valid.
+// FuzzInterfaces checks that any network report of an agent results in bounded and valid data.
 func FuzzInterfaces(f *testing.F) {
 	f.Add([]byte(`[{"name": "eth0", "hardware-address": "52:54:00:12:34:56", "ip-addresses": [{"ip-address": ` +
 		`"10.0.2.15", "prefix": 24}]}]`))

@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// talk is a conversation with a log-in agent that the test plays.
+// talk is a conversation with a log-in agent played by the test.
 type talk struct {
 	t      *testing.T
 	agent  *guest.LoginAgent
@@ -101,7 +101,7 @@ func TestAConversationEndsWithTheSocket(t *testing.T) {
 	require.ErrorIs(t, <-c.ended, io.EOF)
 }
 
-// An agent that takes no line is given up; other agents are not waited for.
+// An agent that accepts no line is given up, without delaying other agents.
 func TestAnAgentThatDoesNotListen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAnAgentThatDoesNotListen(t *testing.T) {
 	})
 }
 
-// A guest that talks without end is heard at its host's pace.
+// A flood from the guest is read at the host's pace.
 func TestAFlood(t *testing.T) {
 	t.Parallel()
 	const minutes = 10
@@ -152,7 +152,7 @@ func TestAFlood(t *testing.T) {
 				peer.Close()
 				synctest.Wait()
 				const pieces = minutes*60*4 + 32
-				const drained = 1 << 20 // at the end, unread
+				const drained = 1 << 20 // the unread rest at the end
 				require.LessOrEqual(t, bytes.Load(), int64(pieces*512+drained))
 				require.LessOrEqual(t, told.Load(), int64(pieces))
 				require.LessOrEqual(t, commands.Load(), int64(pieces))

@@ -16,9 +16,8 @@ import (
 	"vmop/runner/guest"
 )
 
-// startQEMUGA starts the real agent on this machine. It gets its socket by
-// systemd's protocol of socket activation, so no test waits for it, and is not
-// allowed to shut anything down, or to freeze file systems.
+// startQEMUGA starts the real agent on this machine. Its socket is passed through systemd's socket activation, so that
+// no test waits for it. It is not allowed to shut down or to freeze file systems.
 func startQEMUGA(t testing.TB) string {
 	binary, err := exec.LookPath("qemu-ga")
 	if err != nil {
@@ -65,7 +64,7 @@ func TestTheRealAgent(t *testing.T) {
 	before := cards(t)
 	interfaces, err := a.Interfaces(ctx)
 	require.NoError(t, err)
-	after := cards(t) // other tests make some and remove them
+	after := cards(t) // other tests create and remove cards
 	for _, card := range before {
 		if reflect.DeepEqual(after[card.Name], card) {
 			require.Contains(t, interfaces, card)
@@ -91,7 +90,7 @@ func TestTheRealAgent(t *testing.T) {
 	require.NoError(t, dial(t, path).Ping(ctx), "the next client")
 }
 
-// cards are the network cards of this machine as Go sees them, by name.
+// cards returns this machine's network cards as Go reports them, by name.
 func cards(t *testing.T) map[string]guest.Interface {
 	all, err := net.Interfaces()
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endless is what a guest says that never stops.
+// endless is a guest's endless output.
 type endless byte
 
 // Read implements io.Reader.
@@ -19,7 +19,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Of 100 MB not more is kept than of the largest reply.
+// A reader keeps at most the largest reply of a 100 MB flood.
 func TestAFloodIsNotKept(t *testing.T) {
 	t.Parallel()
 	flood := func() *reader {

@@ -36,7 +36,7 @@ func request(limit time.Duration) DiskRequest {
 	return DiskRequest{VM: "web", Limit: limit, Tell: func(string, string) {}}
 }
 
-// configured is the text of the VM's configuration.
+// configured returns the VM's configuration file.
 func (h *here) configured() string {
 	h.t.Helper()
 	text, err := h.Text(h.t.Context(), "web")
@@ -44,8 +44,8 @@ func (h *here) configured() string {
 	return string(text)
 }
 
-// A guest that runs gets a disk, which is made, and writes to it. Its runner is killed, and the next one has the guest
-// release the disk. The configuration is as before then, with its comments, and what was written is in the file.
+// A running guest receives a new disk and writes to it. Its runner is killed, and the next runner detaches the disk.
+// The configuration then equals the original, including comments, and the file contains the written data.
 func TestADiskComesAndGoesWhileTheGuestRuns(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -102,14 +102,14 @@ func TestADiskComesAndGoesWhileTheGuestRuns(t *testing.T) {
 	h.stopped("web")
 }
 
-// bare is the configuration of a VM whose guest is no more than firmware: it releases no disk.
+// bare writes the configuration of a VM with only firmware, which never releases a disk.
 func (h *here) bare(section ...string) string {
 	all := string(text("web", append([]string{quick}, section...)...))
 	h.write("user/vmrunner/web.yaml", []byte(all))
 	return all
 }
 
-// What the runner can't attach leaves the configuration as it was, and the next attempt its place.
+// A disk that the runner can't attach leaves the configuration unchanged, and its slot stays free for the next attempt.
 func TestADiskThatCantBeAttachedIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -130,7 +130,7 @@ func TestADiskThatCantBeAttachedIsNotConfigured(t *testing.T) {
 	_, err = h.attach(vmspec.Drive{File: file, Format: "raw"})
 	require.NoError(t, err)
 
-	// When the time is over, it is as if nothing had been done, but for a file.
+	// After a timeout everything is unchanged except for the created file.
 	want := h.configured()
 	_, err = h.AttachDisk(t.Context(), request(time.Nanosecond), vmspec.Drive{Size: vmspec.MiB})
 	require.ErrorContains(t, err, "the guest has not received it within 1ns: the runner has not begun; the configuration is as it was")
@@ -138,7 +138,7 @@ func TestADiskThatCantBeAttachedIsNotConfigured(t *testing.T) {
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
 
-// A guest that doesn't release a disk has it until it ends; the configuration lacks it all the same.
+// A disk that the guest doesn't release stays attached until the VM ends, but is removed from the configuration.
 func TestADiskThatTheGuestKeeps(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -146,7 +146,7 @@ func TestADiskThatTheGuestKeeps(t *testing.T) {
 	require.NoError(t, h.Start(t.Context(), "web"))
 	_, err := h.attach(vmspec.Drive{File: h.disk("data.img", 1)})
 	require.NoError(t, err)
-	for range 2 { // the second waits for what the first has begun
+	for range 2 { // the second attempt waits for the first
 		_, err = h.DetachDisk(t.Context(), request(2*time.Second), "data")
 		require.ErrorContains(t, err, "detach the disk data of web: it is still attached after 2s: waiting for the guest to "+
 			"release the disk. It is detached when that is over, or when the VM stops")
@@ -158,7 +158,7 @@ func TestADiskThatTheGuestKeeps(t *testing.T) {
 	require.ErrorContains(t, err, "web has no disk data (it has none)")
 }
 
-// What takes a restart is configured, and said: a ninth disk, and one that the VM was started with.
+// Changes that need a restart are configured and reported: a ninth disk, and a disk from the VM's start.
 func TestDisksThatAwaitARestart(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -188,7 +188,7 @@ func TestDisksThatAwaitARestart(t *testing.T) {
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
 
-// A disk is made of an image before the guest gets it, and whether the VM runs or not.
+// A disk is created from an image before it is attached, for running and stopped VMs.
 func TestAttachedDisksOfImages(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -208,7 +208,7 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	_, err := h.attach(vmspec.Drive{File: filepath.Join(h.dir, "image.raw"), Source: image})
 	require.ErrorContains(t, err, "already exists")
 
-	// One that was configured by hand is attached when it has been made.
+	// A disk added to the configuration by hand is attached after it has been created.
 	missing := filepath.Join(h.dir, "byhand.img")
 	now := h.configured()
 	changed, err := withDrive([]byte(now), 2, vmspec.Drive{File: missing, Source: image})
@@ -226,7 +226,7 @@ func TestAttachedDisksOfImages(t *testing.T) {
 	require.NoError(t, h.End(t.Context(), "web", true))
 }
 
-// The configuration of a VM that doesn't run is changed as it is written, and checked before.
+// The configuration of a stopped VM is checked, then changed in its own style.
 func TestDisksOfAStoppedVM(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)

@@ -88,8 +88,8 @@ func TestCopy(t *testing.T) {
 	require.ErrorContains(t, err, `"/some/a.img" does not exist`)
 }
 
-// What the command line checks before it writes, --dry-run, the pages and the JSON interface refuse in the same words:
-// each of them calls Draft and ReviewNew, or Create.
+// The command line, --dry-run, the web pages and the JSON interface refuse a new VM with the same messages, because all
+// of them call Draft and ReviewNew, or Create.
 func TestOneCheckOfNewVMs(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)
@@ -140,7 +140,7 @@ func TestOneCheckOfNewVMs(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(h.dir, "user"), "nothing is written")
 }
 
-// Pages and command line refuse a disk that is smaller than its image.
+// Web pages and command line refuse a disk smaller than its image.
 func TestADiskIsSmallerThanItsImage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "disk.raw")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program's umask is 077. With a folder of the computer that only root can look into, no other
-// user's VM could read the policy for VM types, and start.
+// A system-wide folder is readable by all users even if the umask is 077. Otherwise other users' VMs could not read the
+// policy for VM types and would not start.
 func TestFolderOfTheComputer(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	etc := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The user of a service reads its configuration and owns what root has put into its data directory: but neither what a
-// link leads to, nor a file with a second name, which may be one outside.
+// A service's user can read its configuration and owns the files that root has put into its data directory. Targets of
+// links and files with a second name keep their owner, because they may be outside the directory.
 func TestGrant(t *testing.T) {
 	t.Parallel()
 	const user = 4711

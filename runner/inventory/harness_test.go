@@ -18,20 +18,20 @@ import (
 	"vmop/vmstatus"
 )
 
-// quick is a VM that needs nothing, and ends at once when it is asked to.
+// quick is a VM without requirements that ends immediately on request.
 const quick = "accelerator: tcg\nfirmware: bios\nnetwork: []\npowerdownTimeout: 0\nmaximumRam: 128 MiB\n"
 
-// here is a computer with no other VMs than the test's.
+// here is a computer with only the test's VMs.
 type here struct {
 	*Inventory
 	t   *testing.T
 	dir string
 }
 
-// newHere returns one whose folders are below the test's; its VMs end with the test.
+// newHere returns a computer with folders below the test's folder. Its VMs end with the test.
 func newHere(t *testing.T) *here {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "i") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "i") // a short path for sockets
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, pids := range invariants.Processes(t, dir) {
@@ -48,7 +48,7 @@ func newHere(t *testing.T) *here {
 		}
 		p := Place{Folder: folder, System: system, Env: config.HostEnv()}
 		p.Env.Getenv = func(name string) string { return variables[name] }
-		p.Env.HomeDir, p.Env.UserName = dir, filepath.Base(dir) // no VM of the real user is found
+		p.Env.HomeDir, p.Env.UserName = dir, filepath.Base(dir) // hides the real user's VMs
 		for name, value := range variables {
 			p.Environment = append(p.Environment, name+"="+value)
 		}
@@ -63,7 +63,7 @@ func newHere(t *testing.T) *here {
 	}), t, dir}
 }
 
-// withProgram makes the program by which VMs are started.
+// withProgram builds the program that starts VMs.
 func (h *here) withProgram() *here {
 	h.t.Helper()
 	require.NoError(h.t, program.Build(h.t.Context(), h.opts.Program, "vmop/cmd/vmrunner"))
@@ -95,7 +95,7 @@ func (h *here) find(name string) *VM {
 	return vm
 }
 
-// stopped ends a VM, and requires that nothing is left of it.
+// stopped stops a VM and requires that it leaves no processes or files.
 func (h *here) stopped(name string) {
 	h.t.Helper()
 	require.NoError(h.t, h.End(h.t.Context(), name, false))
@@ -104,7 +104,7 @@ func (h *here) stopped(name string) {
 	require.NoDirExists(h.t, vm.RuntimeDir)
 }
 
-// until reads lists until one is as wanted.
+// until reads lists until one matches.
 func until(t *testing.T, lists <-chan []VM, wanted func([]VM) bool) {
 	t.Helper()
 	ctx, cancel := wait.Context(t.Context())

@@ -16,7 +16,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// image makes an image of a format, and returns its path.
+// image creates an image in the format and returns its path.
 func (h *here) image(name, format string) string {
 	h.t.Helper()
 	file := filepath.Join(h.dir, name)
@@ -26,7 +26,7 @@ func (h *here) image(name, format string) string {
 	return file
 }
 
-// source returns the recorded source of the only disk of a VM.
+// source returns the recorded source of a VM's only disk.
 func (h *here) source(name string) string {
 	h.t.Helper()
 	list, err := h.Disks(h.t.Context(), name)
@@ -35,7 +35,7 @@ func (h *here) source(name string) string {
 	return list[0].Source
 }
 
-// A new VM gets the data of a deleted one only if that is wanted, and says where its disk came from.
+// A new VM reuses a deleted VM's data only on request, and reports the origin of its disk.
 func TestDataOfADeletedVM(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -95,7 +95,7 @@ func TestDataOfADeletedVM(t *testing.T) {
 	h.stopped("web")
 }
 
-// The data of a deleted VM are removed when that is asked for, unless a VM is running with them.
+// A deleted VM's data is removed on request, unless a running VM uses it.
 func TestOrphansAreRemoved(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)
@@ -127,8 +127,8 @@ func TestOrphansAreRemoved(t *testing.T) {
 	require.FileExists(t, kept)
 }
 
-// An image of another format is no raw disk, neither at a start nor while the guest runs. A raw disk stays one,
-// whatever its guest writes to its beginning.
+// An image of another format is refused as a raw disk, at a start and while the guest runs. A raw disk stays raw,
+// whatever its guest writes to the beginning.
 func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -164,7 +164,7 @@ func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 
 	disk, err := os.OpenFile(root, os.O_RDWR, 0)
 	require.NoError(t, err)
-	_, err = disk.WriteAt(before[:512], 0) // as a guest can
+	_, err = disk.WriteAt(before[:512], 0) // like a guest
 	require.NoError(t, err)
 	require.NoError(t, disk.Close())
 	require.NoError(t, h.Start(ctx, "web"), "the VM has used it as raw before")
@@ -178,7 +178,7 @@ func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 	h.stopped("web")
 }
 
-// Disks of a VM that an earlier version has started are raw, without a record of them.
+// Disks of VMs started by an earlier version stay raw, even without a record.
 func TestDisksOfEarlierVersionsStayRaw(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -199,7 +199,7 @@ func TestDisksOfEarlierVersionsStayRaw(t *testing.T) {
 	h.stopped("web")
 }
 
-// A start that fails names the VM that has its disk, and is remembered until the next one.
+// A failed start names the VM that uses the disk, and the failure is kept until the next start.
 func TestTwoVMsWithOneDisk(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()

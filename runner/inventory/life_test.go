@@ -22,7 +22,7 @@ func paths(list []status.Change) (all []string) {
 	return all
 }
 
-// From a name to a VM that runs, and back.
+// A VM is created, started, stopped and deleted by its name.
 func TestLifeOfAVM(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -83,7 +83,7 @@ func TestForcedDeletionKeepsTheData(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(h.dir, "run/vmrunner/web"))
 }
 
-// A data directory that the user has chosen may have more in it than this VM.
+// Deleting a VM keeps a data directory that the user has chosen, because it may contain other data.
 func TestOwnDataDirectoryIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)
@@ -115,7 +115,7 @@ func TestStartThatFails(t *testing.T) {
 	require.ErrorAs(t, h.Start(t.Context(), "web"), new(yamlfile.Faults))
 }
 
-// Restarting takes a VM down: not for a configuration by which it could not be started.
+// A restart is refused if the new configuration has errors, and the VM keeps running.
 func TestRestartWithFaultsLeavesTheVMRunning(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()

@@ -20,7 +20,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// played is a VM that exists only for its control socket.
+// played is a VM that consists only of a control socket.
 type played struct{}
 
 func (played) Act(context.Context, control.Action, string) error { return nil }
@@ -30,7 +30,7 @@ func (played) Run(context.Context, qmp.Command) (json.RawMessage, error) {
 func (played) Plan() *plan.Plan { return nil }
 func (played) Dropped() uint64  { return 0 }
 
-// play begins a VM that runs, in a directory below the test's folder.
+// play starts a played VM in a directory below the test's folder.
 func (h *here) play(name, dir string) *status.Tracker {
 	h.t.Helper()
 	dir = filepath.Join(h.dir, dir)
@@ -97,7 +97,7 @@ func TestListHasAllVMs(t *testing.T) {
 func TestFolderThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)
-	h.write("user/vmrunner", nil) // it is a file
+	h.write("user/vmrunner", nil) // a file instead of a folder
 	h.write("system/vmrunner/good.yaml", text("good"))
 	vms, err := h.List(t.Context())
 	require.ErrorContains(t, err, "list the VMs in "+filepath.Join(h.dir, "user/vmrunner"))

@@ -11,9 +11,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// fakeSystemctl is a systemctl that notes its calls, and knows the units in a folder: the
-// content of a file is what it shows of the unit. (cmd/vmrunner has tests with a real
-// systemd.)
+// fakeSystemctl is a systemctl that records its calls. Each file in a folder is a known unit, and its content is the
+// output of show. (cmd/vmrunner has tests with a real systemd.)
 const fakeSystemctl = `#!/bin/sh
 echo "$@" >>DIR/calls
 user=
@@ -29,7 +28,7 @@ case $* in *show*) exit ;; esac
 [ ! -e DIR/refuse ] || { echo "Interactive authentication required." >&2; exit 1; }
 `
 
-// withSystemctl puts the fake one into PATH, for the whole process.
+// withSystemctl adds the fake systemctl to PATH for the whole process.
 func (h *here) withSystemctl() *here {
 	h.t.Helper()
 	h.write("bin/systemctl", []byte(strings.ReplaceAll(fakeSystemctl, "DIR", h.dir)))
@@ -38,7 +37,7 @@ func (h *here) withSystemctl() *here {
 	return h
 }
 
-// calls returns what systemctl was called with, but for questions, and forgets it.
+// calls returns and clears the recorded calls of systemctl, except for queries.
 func (h *here) calls() (calls []string) {
 	h.t.Helper()
 	file := filepath.Join(h.dir, "calls")
@@ -97,7 +96,8 @@ func TestServices(t *testing.T) {
 	require.ErrorContains(t, err, "Interactive authentication required", "what systemctl says is not lost")
 }
 
-// Systemd would start another VM for a name in a folder that it doesn't know.
+// A VM in a folder that systemd doesn't use can't become a service, because systemd would start another VM of that
+// name.
 func TestNoServiceOfAnUnusualFolder(t *testing.T) {
 	h := newHere(t).withSystemctl()
 	h.write("system/vmrunner/web.yaml", text("web"))
@@ -108,7 +108,7 @@ func TestNoServiceOfAnUnusualFolder(t *testing.T) {
 	require.Empty(t, h.find("web").Service)
 }
 
-// A user has no unit before one of their VMs is to be started automatically.
+// A user's unit is created only when one of the user's VMs is first set to start automatically.
 func TestAutostartOfAUser(t *testing.T) {
 	h := newHere(t).withSystemctl()
 	ctx := t.Context()
@@ -147,7 +147,7 @@ func TestWithoutSystemd(t *testing.T) {
 	require.ErrorContains(t, err, "web can't be started automatically: this needs systemd")
 }
 
-// A user who doesn't linger sees what a log-out does to a VM.
+// A user without lingering sees a note about the effect of a log-out on a VM.
 func TestLogOutNote(t *testing.T) {
 	t.Parallel()
 	mine := &Place{}

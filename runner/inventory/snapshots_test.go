@@ -28,13 +28,13 @@ import (
 
 func quiet(snapshot.Progress) {}
 
-// terminal is the serial console of a guest.
+// terminal is a guest's serial console.
 type terminal struct {
 	*guest.Console
 	t *testing.T
 }
 
-// console connects with the console of a VM, once its tiny guest is ready.
+// console connects to a VM's console once its tiny guest is ready.
 func (h *here) console(name string) *terminal {
 	h.t.Helper()
 	c := h.connect(name)
@@ -42,7 +42,7 @@ func (h *here) console(name string) *terminal {
 	return c
 }
 
-// connect connects with the console of a VM.
+// connect connects to a VM's console.
 func (h *here) connect(name string) *terminal {
 	h.t.Helper()
 	client, err := h.find(name).Dial(h.t.Context())
@@ -62,7 +62,7 @@ func (c *terminal) number(command string) int {
 	return n
 }
 
-// writes has the guest write records with checksums to two disks, without an end; it has an agent.
+// writes starts an endless loop in the guest that writes records with checksums to two disks. The guest has an agent.
 func (c *terminal) writes() {
 	c.t.Helper()
 	c.Do("mkdir -p /a /b /var/run; mke2fs /dev/vda >/dev/null; mke2fs /dev/vdb >/dev/null; " +
@@ -74,8 +74,7 @@ func (c *terminal) writes() {
 	c.Do("while [ ! -e /tmp/last ]; do usleep 10000; done")
 }
 
-// records mounts a disk that writes has written, requires that all its records are whole, and
-// returns how many there are.
+// records mounts a disk filled by writes, requires that all its records are intact, and returns their number.
 func (c *terminal) records(disk, at string) int {
 	c.t.Helper()
 	c.Do("mkdir -p " + at + " && mount -t ext4 /dev/" + disk + " " + at)
@@ -83,7 +82,7 @@ func (c *terminal) records(disk, at string) int {
 		`|| n=-1000000; done <` + at + `/log; echo $n`)
 }
 
-// disk makes a disk of random bytes.
+// disk creates a disk of random bytes.
 func (h *here) disk(name string, megabytes int64) string {
 	h.t.Helper()
 	path := filepath.Join(h.dir, name)
@@ -94,7 +93,7 @@ func (h *here) disk(name string, megabytes int64) string {
 	return path
 }
 
-// boots takes a place for the tiny guest, and returns the lines of a vm section that boot it.
+// boots reserves a slot for the tiny guest and returns the lines of a vm section that boot it.
 func boots(t *testing.T, disks ...string) string {
 	t.Helper()
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
@@ -107,8 +106,8 @@ func boots(t *testing.T, disks ...string) string {
 	return strings.Replace(lines, "128 MiB", "256 MiB", 1)
 }
 
-// A snapshot of a guest that writes to two disks has both as they were at one moment, whole; restored,
-// the guest continues from there.
+// A snapshot of a guest that writes to two disks contains an intact state of both at one moment, and the restored guest
+// continues from it.
 func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -183,7 +182,7 @@ func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 	require.ErrorIs(t, h.RemoveSnapshot(ctx, "web", "one"), snapshot.ErrUnknown)
 }
 
-// noneLeft requires that QEMU does nothing for a snapshot, and that none is there.
+// noneLeft requires that QEMU has no snapshot jobs left, and that no snapshot exists.
 func (h *here) noneLeft(name string) {
 	h.t.Helper()
 	vm := h.find(name)
@@ -202,7 +201,7 @@ func (h *here) noneLeft(name string) {
 	}
 }
 
-// whenCopying calls f once, at the first progress.
+// whenCopying calls f once, at the first progress report.
 func whenCopying(f func()) func(snapshot.Progress) {
 	done := false
 	return func(snapshot.Progress) {
@@ -213,7 +212,7 @@ func whenCopying(f func()) func(snapshot.Progress) {
 	}
 }
 
-// A snapshot whose runner or QEMU is killed leaves nothing, and doesn't keep the next one.
+// A snapshot leaves no files when its runner or QEMU is killed, and does not block the next snapshot.
 func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -235,7 +234,7 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	h.noneLeft("web")
 
 	stopped := func() bool { return h.find("web").State == vmstatus.StateStopped }
-	for range 5 { // a copy may be faster than the end of QEMU
+	for range 5 { // a copy may finish before QEMU has ended
 		client, failed := h.find("web").Dial(ctx)
 		require.NoError(t, failed)
 		_, err = h.CreateSnapshot(ctx, "web", "one", false, whenCopying(func() {
@@ -259,7 +258,7 @@ func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
 	_ = c
 }
 
-// What two VMs can't share keeps a snapshot from becoming another VM.
+// A snapshot can't become another VM if it contains settings that two VMs can't share.
 func TestWhatIsNotCloned(t *testing.T) {
 	t.Parallel()
 	for section, want := range map[string]string{
@@ -285,7 +284,7 @@ func TestWhatIsNotCloned(t *testing.T) {
 	require.ErrorContains(t, err, "dataDir")
 }
 
-// Where a VM that runs by any file has its data isn't known: nothing is made of it, and no snapshots are made up.
+// The data of a VM started from an arbitrary file is in an unknown place. It has no snapshots and can't be cloned.
 func TestSnapshotsOfAVMInNoFolder(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What passt says is answered, whatever version says it. (cmd/vmrunner has a real one.)
+// Each version's passt messages result in advice. (cmd/vmrunner has a test with a real passt.)
 func TestAdviceOnPasst(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -20,7 +20,7 @@ func TestAdviceOnPasst(t *testing.T) {
 	}
 }
 
-// What QEMU says where the host has no KVM, or one that this user, or this CPU, can't have.
+// QEMU's messages result in advice when KVM is missing, not permitted, or unusable on this CPU.
 func TestAdviceOnKVM(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{

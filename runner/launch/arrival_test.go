@@ -16,7 +16,7 @@ import (
 
 const stateArriving = plan.TPMFolder + ".arriving/" + prepare.SwtpmState
 
-// read returns a file of a VM's data directory; "" if there is none.
+// read returns a file of a VM's data directory, or "" if it doesn't exist.
 func read(t *testing.T, vm *prepare.VM, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(vm.DataDir, file))
@@ -26,7 +26,7 @@ func read(t *testing.T, vm *prepare.VM, file string) string {
 	return string(text)
 }
 
-// The TPM of a guest that comes is beside the one that the data directory has, until the guest is its own.
+// The TPM state of an arriving guest is kept next to the existing state until the guest has arrived.
 func TestTheTPMOfAGuestThatComes(t *testing.T) {
 	t.Parallel()
 	for name, have := range map[string]folder.Files{
@@ -65,7 +65,7 @@ func TestTheTPMOfAGuestThatComes(t *testing.T) {
 	}
 }
 
-// A guest that doesn't come leaves nothing of its TPM, and nothing is lost.
+// A guest that fails to arrive leaves no TPM state, and the existing state is kept.
 func TestTheTPMOfAGuestThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	vm := withTPM(t, folder.Files{stateNow: "older"})
@@ -78,7 +78,7 @@ func TestTheTPMOfAGuestThatDoesNotCome(t *testing.T) {
 	require.Equal(t, "older", read(t, vm, stateNow))
 }
 
-// A data directory has the state of a TPM only if there is something in it, wherever it is.
+// A data directory has TPM state only if a file of it, in either place, is not empty.
 func TestTheStateOfATPMIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

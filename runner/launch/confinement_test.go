@@ -8,8 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A process gets what programs need, and what its plan says, but nothing that was meant
-// for the runner.
+// A process's environment contains common variables and the plan's variables, but none that are meant for the runner.
 func TestEnvironmentOfAProcess(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("QEMU_AUDIO_DRV", "none")

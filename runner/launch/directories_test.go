@@ -74,8 +74,8 @@ func TestPrivateDirectory(t *testing.T) {
 	})
 }
 
-// The runtime directory is emptied of what a killed runner left and goes at the
-// end, unless another program has put something there.
+// At the start, the runtime directory is cleared of a killed runner's files. At the end it is removed unless it
+// contains other programs' files.
 func TestRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

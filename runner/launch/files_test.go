@@ -13,8 +13,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// What becomes of the guest's own copy, vars, of the template NEW!, which is for
-// firmware of a kind.
+// CopyOnce creates, keeps or replaces the guest's copy, vars, of the template with the content NEW! for a kind of
+// firmware.
 func TestCopyOnce(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -108,7 +108,7 @@ func TestCopyOnce(t *testing.T) {
 	}
 }
 
-// A guest's copy is not replaced because the record of its kind can't be read.
+// A guest's copy is kept if the record of its kind can't be read.
 func TestCopyStaysIfItsRecordIsDamaged(t *testing.T) {
 	t.Parallel()
 	for what, record := range map[string]string{"empty": "", "zeros": "\x00\x00\x00", "blank": "\n", "path": "../4m"} {
@@ -134,7 +134,7 @@ func TestCopyOnceNamesTheMissingTemplate(t *testing.T) {
 	require.Empty(t, folder.Contents(t, dir))
 }
 
-// fullDisk mounts a file system with room for one page of data.
+// fullDisk mounts a file system with space for one page of data.
 func fullDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,13 +143,13 @@ func fullDisk(t *testing.T) string {
 	return dir
 }
 
-// A full disk leaves nothing half-written, and what was there stays.
+// On a full disk no file is half-written, and existing files are kept.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	templates := t.TempDir()
 	folder.Fill(t, templates, folder.Files{"template": strings.Repeat("x", 20<<10)})
 	dir := fullDisk(t)
-	folder.Fill(t, dir, folder.Files{"vars": "mine", "vars.kind": "2m\n"}) // a page each
+	folder.Fill(t, dir, folder.Files{"vars": "mine", "vars.kind": "2m\n"}) // one page each
 	before := folder.Contents(t, dir)
 
 	f := plan.CopyOnce{From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"), Kind: "4m"}

@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Excerpts of what QEMU 7.2 and 10.0 print.
+// Excerpts of the output of QEMU 7.2 and 10.0.
 const (
 	machines = `Supported machines are:
 microvm              microvm (i386)
@@ -42,7 +42,7 @@ name "virtio-net-pci", bus PCI, alias "virtio-net"
 `
 )
 
-// A model that QEMU has not is answered with those that are near.
+// An unknown model is reported together with similar models.
 func TestAdviceOnModels(t *testing.T) {
 	t.Parallel()
 	const qemu = "/usr/bin/qemu-system-x86_64"
@@ -100,12 +100,12 @@ func TestAdviceOnModels(t *testing.T) {
 	}
 }
 
-// vmWith returns a VM whose plan has a program for QEMU.
+// vmWith returns a VM whose plan uses the program as QEMU.
 func vmWith(qemu string) *prepare.VM {
 	return &prepare.VM{Plan: &plan.Plan{QEMU: plan.Process{Executable: qemu}}, Pin: &prepare.Pin{}, DataDir: "/data"}
 }
 
-// Only a program of the system is asked.
+// Only a program of the system is executed for its help.
 func TestHelpOfTheInstalledQEMU(t *testing.T) {
 	t.Parallel()
 	list := func(program, flag string) string { return helpOf(t.Context(), program, flag) }

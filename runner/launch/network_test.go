@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A tap gets the whole lease, or none if a part of it can't be read.
+// A tap receives the complete lease, or no lease if a part can't be parsed.
 func TestLeaseOfATap(t *testing.T) {
 	t.Parallel()
 	tap := plan.Tap{

@@ -18,7 +18,7 @@ const (
 	stateNow    = plan.TPMFolder + "/" + prepare.SwtpmState
 )
 
-// withTPM is a VM whose swtpm works in its own folder, and has files in its data directory.
+// withTPM returns a VM whose swtpm uses its own folder and whose data directory contains the files.
 func withTPM(t *testing.T, files folder.Files) *prepare.VM {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,14 +29,13 @@ func withTPM(t *testing.T, files folder.Files) *prepare.VM {
 	}}}
 }
 
-// The state of a TPM that is in the data directory, as the original system and earlier
-// versions have it, is the newest. From then on a link is in its place, by which they
-// find the state.
+// TPM state in the data directory, as left by the original system and earlier versions, is the newest and is moved. A
+// link takes its place, so that they still find the state.
 func TestTheStateOfATPMIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		have folder.Files
-		want string // "": none
+		want string // "" means no state
 	}{
 		"of the original":              {folder.Files{stateBefore: "theirs"}, "theirs"},
 		"after the way back":           {folder.Files{stateBefore: "newer", stateNow: "older"}, "newer"},
@@ -53,7 +52,7 @@ func TestTheStateOfATPMIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			vm := withTPM(t, tt.have)
-			for range 2 { // the second time nothing is to be done
+			for range 2 { // the second run changes nothing
 				l := &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
 				require.NoError(t, l.findTPM())
 				target, err := os.Readlink(filepath.Join(vm.DataDir, stateBefore))
@@ -76,7 +75,7 @@ func TestTheStateOfATPMIsTakenOver(t *testing.T) {
 	}
 }
 
-// What leads out of the data directory is not followed: swtpm could read it then.
+// A link that leads out of the data directory is not followed, because swtpm could then read its target.
 func TestTheStateOfATPMIsNoLink(t *testing.T) {
 	t.Parallel()
 	vm := withTPM(t, folder.Files{"secret": "s"})
@@ -85,7 +84,7 @@ func TestTheStateOfATPMIsNoLink(t *testing.T) {
 	require.ErrorContains(t, l.findTPM(), "is not a regular file")
 	require.NoFileExists(t, filepath.Join(vm.DataDir, stateNow))
 
-	// One that swtpm has made in its folder is replaced, and what it leads to stays.
+	// A link that swtpm has created in its folder is replaced, and its target stays.
 	vm = withTPM(t, folder.Files{"secret": "s", stateBefore: "theirs"})
 	require.NoError(t, os.Symlink("../secret", filepath.Join(vm.DataDir, stateNow)))
 	l.vm = vm
@@ -97,7 +96,7 @@ func TestTheStateOfATPMIsNoLink(t *testing.T) {
 	}
 }
 
-// The TPM's state is that of the helper for it, if that has a folder: other helpers have folders, too.
+// The TPM's state is in the folder of the TPM helper, not of other helpers.
 func TestWhichHelperHasTheTPM(t *testing.T) {
 	t.Parallel()
 	shares := plan.Process{Role: "shares", Dir: "/data/shares"}
@@ -109,7 +108,7 @@ func TestWhichHelperHasTheTPM(t *testing.T) {
 	}
 }
 
-// The state of a new TPM is synced, if there is one; whatever else goes wrong is an error.
+// The state of a new TPM is synced if it exists. Any other failure is an error.
 func TestANewTPMIsSynced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +128,7 @@ func TestANewTPMIsSynced(t *testing.T) {
 	}
 }
 
-// A state that power failures leave empty is removed, and a new TPM made; whatever else is there stays.
+// An empty state, as left by a power failure, is removed so that a new TPM is created. Other files stay.
 func TestAnEmptyStateOfATPMIsRemoved(t *testing.T) {
 	t.Parallel()
 	vm := withTPM(t, folder.Files{stateNow: ""})
@@ -138,7 +137,7 @@ func TestAnEmptyStateOfATPMIsRemoved(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(vm.DataDir, stateNow))
 	require.Equal(t, filepath.Join(vm.DataDir, stateNow), l.started.newTPM)
 
-	vm.Plan.Helpers[0].Dir = filepath.Join(vm.DataDir, "elsewhere") // a TPM whose folder is not the runner's
+	vm.Plan.Helpers[0].Dir = filepath.Join(vm.DataDir, "elsewhere") // a TPM in a folder outside the runtime directory
 	l = &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
 	require.NoError(t, l.findTPM())
 	require.Equal(t, filepath.Join(vm.DataDir, "elsewhere", prepare.SwtpmState), l.started.newTPM)

@@ -22,10 +22,10 @@ import (
 	"vmop/test/wait"
 )
 
-// echoing is a VM whose console, screen and ports return what they get, in capitals, until that ends.
+// echoing is a VM whose console, screen and ports return their input in capitals until the input ends.
 type echoing struct {
 	fails error
-	asked []string // modes, and numbers of ports
+	asked []string // modes and port numbers
 	mu    sync.Mutex
 }
 
@@ -80,7 +80,7 @@ func (e *echoing) Forward(_ context.Context, port int) (net.Conn, error) {
 	return e.open(http.StatusText(port))
 }
 
-// said collects what a verb prints, and waits for it.
+// said collects a command's output and waits for expected text.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -108,7 +108,7 @@ func (s *said) find(t *testing.T, pattern string) string {
 	return found[1]
 }
 
-// verb returns a command with an input, and what ends it.
+// verb returns a command with an input, and a function that interrupts it.
 func verb(t *testing.T, in io.Reader) (*cobra.Command, *said, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A console ends by itself, by the detach key, or by a signal. Its refusal says how to get it.
+// A console session ends by itself, by the detach key or by a signal. A refusal explains how to take over.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	vm := &echoing{}
@@ -160,7 +160,7 @@ func TestConsole(t *testing.T) {
 	require.NotContains(t, Console(cmd, vm, control.Type, "").Error(), "--watch")
 }
 
-// Ports of the guest are reached until the verb is interrupted.
+// Guest ports stay reachable until the command is interrupted.
 func TestForwardedPorts(t *testing.T) {
 	t.Parallel()
 	vm := &echoing{}
@@ -190,12 +190,12 @@ func TestForwardedPorts(t *testing.T) {
 	require.ErrorContains(t, Ports(cmd, vm, "192.0.2.1", []PortPair{{0, 22}}), "forward port 22 of the guest: ")
 }
 
-// Viewers are connected with the screen, each anew, until the verb is interrupted.
+// Each viewer gets its own connection to the screen until the command is interrupted.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	vm := &echoing{}
 	open := func(ctx context.Context) (net.Conn, error) { return vm.Screen(ctx, control.Watch) }
-	dir, err := os.MkdirTemp("", "s") // short
+	dir, err := os.MkdirTemp("", "s") // a short path
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "vm.vv")
@@ -257,7 +257,7 @@ func TestPicture(t *testing.T) {
 	require.ErrorIs(t, Picture(t.Context(), cmd, vm, filepath.Join(t.TempDir(), "none")), vm.fails)
 }
 
-// The first viewer that is installed shows the screen; its exit code is the verb's.
+// The first installed viewer shows the screen, and the command returns its exit code.
 func TestViewers(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

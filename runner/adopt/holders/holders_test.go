@@ -15,14 +15,14 @@ import (
 	"vmop/runner/adopt/lock"
 )
 
-// holder is a process that has a lock. It says "asked" when it gets SIGTERM, and ends.
+// holder is a process that holds a lock. On SIGTERM it prints "asked" and ends.
 type holder struct {
 	*exec.Cmd
 	out io.Reader
 }
 
-// startHolder starts a process that has a lock of a data directory, and this one gives it up. In its command line are
-// words.
+// startHolder starts a process that holds a data directory's lock, and releases the lock in this process. The words
+// appear in its command line.
 func startHolder(t *testing.T, take func(string) (*lock.Lock, error), dataDir string, words ...string) holder {
 	t.Helper()
 	held, err := take(dataDir)
@@ -46,7 +46,7 @@ func startHolder(t *testing.T, take func(string) (*lock.Lock, error), dataDir st
 	return holder{cmd, out}
 }
 
-// requireAsked requires that the process has got SIGTERM.
+// requireAsked requires that the process has received SIGTERM.
 func (h holder) requireAsked(t *testing.T) {
 	t.Helper()
 	said := make([]byte, len("asked\n"))
@@ -55,7 +55,7 @@ func (h holder) requireAsked(t *testing.T) {
 	require.Equal(t, "asked\n", string(said))
 }
 
-// machine takes the lock of a machine, which its processes inherit.
+// machine takes a machine's lock, which its processes inherit.
 func machine(dataDir string) (*lock.Lock, error) {
 	held, err := lock.Machine(dataDir)
 	if err == nil {
@@ -64,8 +64,8 @@ func machine(dataDir string) (*lock.Lock, error) {
 	return held, err
 }
 
-// A lock is found at the processes that have it, also after its directory was renamed, and never at this one.
-// It is not parallel: until it executes, a process that another test starts has what this one has open.
+// Holders of a lock are found, even after its directory was renamed, and this process is never among them. The test is
+// not parallel because a process started by another test holds all of this process's files until its exec.
 func TestOfFindsHolders(t *testing.T) {
 	dataDir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dataDir, 0o700))
@@ -97,7 +97,7 @@ func pids(list []childprocess.ID) (all []int) {
 	return all
 }
 
-// QEMU is recognized by the option that a runner gives it, and not by its program's name.
+// QEMU is recognized by the option that a runner passes to it, not by the program's name.
 func TestFindQEMUKnowsTheOption(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
@@ -112,7 +112,7 @@ func TestFindQEMUKnowsTheOption(t *testing.T) {
 	require.Equal(t, id, holders.FindQEMU(append(found, id)))
 }
 
-// TERM goes to the runner only, and a VM without a runner isn't asked.
+// Only the runner receives SIGTERM, and a VM without a runner isn't asked.
 func TestAskGuestSignalsTheRunner(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
@@ -127,7 +127,7 @@ func TestAskGuestSignalsTheRunner(t *testing.T) {
 	runner.requireAsked(t)
 }
 
-// A VM is ended with its runner, even if that is suspended, and with its QEMU.
+// End ends a VM's QEMU and its runner, even if the runner is suspended.
 func TestEndEndsAll(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
@@ -141,5 +141,5 @@ func TestEndEndsAll(t *testing.T) {
 	require.True(t, ended)
 	require.Error(t, runner.Wait())
 	require.Equal(t, syscall.SIGKILL, runner.ProcessState.Sys().(syscall.WaitStatus).Signal())
-	qemu.requireAsked(t) // it is collected: End has adopted it, a child of this process
+	qemu.requireAsked(t) // already reaped: End has adopted it, a child of this process
 }

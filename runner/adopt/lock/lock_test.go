@@ -35,7 +35,7 @@ func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 	require.NoError(t, again.Release())
 }
 
-// inherits starts a process that has a lock, until its end of the pipe is closed.
+// inherits starts a process that holds a lock until its end of the pipe is closed.
 func inherits(t *testing.T, held *Lock) (*exec.Cmd, io.Closer) {
 	t.Helper()
 	heir := exec.CommandContext(t.Context(), "cat")
@@ -46,7 +46,7 @@ func inherits(t *testing.T, held *Lock) (*exec.Cmd, io.Closer) {
 	return heir, end
 }
 
-// locking takes the lock of a VM for a moment, and tells how that went.
+// locking takes a VM's lock briefly and reports the result.
 func locking(dir string) <-chan error {
 	waiting := make(chan error)
 	go func() {
@@ -59,7 +59,7 @@ func locking(dir string) <-chan error {
 	return waiting
 }
 
-// A process that a killed runner was just starting has its lock for a moment.
+// Taking a lock waits for a process that a killed runner was starting, which holds the lock for a moment.
 func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -83,8 +83,8 @@ func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	require.NoError(t, <-waiting)
 }
 
-// A runner that was killed has its lock for a moment, too. How long is up to the
-// machine, so a second attempt may be needed here.
+// Taking a lock waits for a killed runner, which holds its lock for a moment. On a slow machine this may need a second
+// attempt.
 func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	try := func() error {
@@ -109,8 +109,8 @@ func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 	require.Fail(t, "the lock is never waited for")
 }
 
-// A living holder's lock is reported after half a second, and that of a dead one waited for ten times as long: it is
-// that of a process which the holder was starting.
+// A lock with a living holder is reported after half a second. With a dead holder the wait is ten times as long,
+// because a process that the holder was starting has inherited the lock.
 func TestHowLongALockIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dead := exec.CommandContext(t.Context(), "true")
@@ -151,7 +151,7 @@ func TestLockNeedsADirectory(t *testing.T) {
 	require.NotErrorIs(t, err, ErrHeld)
 }
 
-// Whoever removes the file, or puts another in its place, doesn't let another in.
+// Removing or replacing the lock file does not release the lock.
 func TestRemovedLockIsHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -185,7 +185,7 @@ func TestRemovedLockIsHeld(t *testing.T) {
 	require.False(t, runs)
 }
 
-// The file that is locked is the one that others will open.
+// The locked file is the one that others open, even if it was replaced meanwhile.
 func TestLockOfAFileThatWasExchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -205,8 +205,7 @@ func TestLockOfAFileThatWasExchanged(t *testing.T) {
 	require.NoError(t, late.Release())
 }
 
-// Another user can take the name, and this one's VM starts all the same. What doesn't
-// listen is no lock.
+// A VM starts even if another user has taken its lock's name. A socket that doesn't listen is not a lock.
 func TestNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -237,7 +236,7 @@ func TestNamesOfOthers(t *testing.T) {
 	}
 }
 
-// takenByAnotherUser makes a listening socket, as a user who is not root.
+// takenByAnotherUser creates a listening socket as a user other than root.
 func takenByAnotherUser(t *testing.T, name string) *os.File {
 	t.Helper()
 	var f *os.File
@@ -245,7 +244,7 @@ func takenByAnotherUser(t *testing.T, name string) *os.File {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // which ends with the goroutine
+		runtime.LockOSThread() // the thread ends with the goroutine
 		const nobody, same = 65534, ^uintptr(0)
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, same, nobody, same); e != 0 {
 			err = e
@@ -266,8 +265,8 @@ func boundOnly(t *testing.T, name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// A data directory that is removed or renamed under a VM doesn't let a second VM have its path,
-// neither while its runner lives, nor while a process of it does; another directory is free.
+// While a VM's runner or one of its processes lives, a second VM can't use its path, even if the data directory was
+// removed or renamed. Other directories are free.
 func TestAPathIsLockedThoughItsDirectoryIsGone(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(*testing.T, string){
@@ -319,7 +318,7 @@ func TestAPathIsLockedThoughItsDirectoryIsGone(t *testing.T) {
 	}
 }
 
-// Another user who takes the name of a path keeps no other from their VM.
+// Another user who takes the name of a path does not prevent the owner's VM from starting.
 func TestAPathTakenByAnotherUserIsFree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,8 +23,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The type of a machine that runs is in a file beside its record, or in the record itself
-// if an older runner made it.
+// The type of a running machine is read from the file next to its record, or from the record itself if an older runner
+// wrote it.
 func TestTheTypeOfAMachineThatRuns(t *testing.T) {
 	t.Parallel()
 	const vmType = "VM type mine.star\n\n-- mine.star --\n" +
@@ -45,8 +45,7 @@ func TestTheTypeOfAMachineThatRuns(t *testing.T) {
 	}
 }
 
-// FuzzRecord reads anything as the record of a machine: it is a machine that can be made
-// anew, with the plan that it had, or there is an error.
+// FuzzRecord checks that reading any record returns an error or a machine that can be rebuilt with its plan.
 func FuzzRecord(f *testing.F) {
 	const vmType = "VM type mine.star\n\n-- mine.star --\n" +
 		"def launch(vm, host):\n    return part(executable = \"/bin/true\")\n"
@@ -90,7 +89,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// A record of another version is refused: what it says may mean something else.
+// A record of another version is refused because its fields may have another meaning.
 func TestCheckVersion(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, Machine{Version: version}.CheckVersion("/run/vm"))
@@ -101,11 +100,11 @@ func TestCheckVersion(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	evaluate.Serve(context.Background(), nil) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // if this is an evaluating process
 	os.Exit(m.Run())
 }
 
-// recorded writes the record of a VM that a file has started, as if QEMU were this process.
+// recorded writes the record of a VM started from a file, with this process as its QEMU.
 func recorded(t *testing.T, file, runtimeDir string) Machine {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(runtimeDir, 0o700))
@@ -121,7 +120,7 @@ func recorded(t *testing.T, file, runtimeDir string) Machine {
 	return r
 }
 
-// A VM is found by the file that has started it, whatever that file says now, and by no other file.
+// A VM is found only by the file from which it was started, even if the file has changed.
 func TestAVMIsFoundByItsFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -149,10 +148,11 @@ func TestAVMIsFoundByItsFile(t *testing.T) {
 	require.Nil(t, RunningBy(t.Context(), file), "it is a VM that can't be made of the record")
 }
 
-// The QEMU of a directory is the one of the record if that runs, or else the one that listens at the monitor's socket.
+// A directory's QEMU is the recorded process if it is running, and otherwise the process that listens at the monitor's
+// socket.
 func TestTheQEMUThatIsLeft(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "r") // short, for the path of a socket
+	dir, err := os.MkdirTemp("", "r") // a short path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	pid, file := Left(dir)
@@ -175,14 +175,14 @@ func TestTheQEMUThatIsLeft(t *testing.T) {
 	heir := exec.CommandContext(t.Context(), "sleep", "1000")
 	heir.ExtraFiles = []*os.File{socket}
 	require.NoError(t, heir.Start())
-	t.Cleanup(func() { _ = heir.Wait() }) // the context ends it
+	t.Cleanup(func() { _ = heir.Wait() }) // the context ends the process
 	require.NoError(t, errors.Join(socket.Close(), l.(*net.UnixListener).Close()))
 	pid, file = Left(dir)
 	require.Equal(t, heir.Process.Pid, pid)
 	require.Equal(t, "/c.yaml", file)
 }
 
-// The data directory leads to the runtime directory of the machine whose guest runs.
+// The data directory leads to the runtime directory of the running machine.
 func TestTheRuntimeDirectoryIsNoted(t *testing.T) {
 	t.Parallel()
 	data, before := t.TempDir(), time.Now().Add(-time.Minute)
@@ -210,7 +210,7 @@ func TestTheRuntimeDirectoryIsNoted(t *testing.T) {
 	require.ErrorContains(t, Link(filepath.Join(data, "none"), "/run/web"), "note the runtime directory")
 }
 
-// Records are read as they were written; one that is not there is no error, and a damaged one is.
+// Records are read back as they were written. A missing record is not an error, a damaged record is.
 func TestRecordsAreKept(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")

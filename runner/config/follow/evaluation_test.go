@@ -19,14 +19,13 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// The test program evaluates types in processes of its own, as programs do.
+// The test program evaluates types in separate processes, like the real programs.
 func TestMain(m *testing.M) {
 	evaluate.Serve(context.Background(), nil)
 	os.Exit(m.Run())
 }
 
-// What a host has free changes all the time: a running VM is compared by what there was at
-// its start.
+// A running VM is compared with the free huge pages at its start, because a host's free huge pages change all the time.
 func TestFreeHugePagesAreNoPendingChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +62,7 @@ def launch(vm, host):
 	follows(t, Config{Running: running, Wanted: running, Options: options}, configure)
 }
 
-// driver notes what it gets.
+// driver records its calls.
 type driver struct {
 	read    chan machine.Reading
 	pending chan status.Pending
@@ -72,8 +71,7 @@ type driver struct {
 func (d driver) Configured(r machine.Reading)                { d.read <- r }
 func (d driver) AwaitRestart(list status.Pending, err error) { d.pending <- list }
 
-// follows requires that a configuration is followed until the context ends: one that is changed, has faults, and is
-// read again by request.
+// follows requires that changes, errors and requested rereads of a configuration are followed until the context ends.
 func follows(t *testing.T, cfg Config, configure func(string)) {
 	t.Helper()
 	d := driver{make(chan machine.Reading, 9), make(chan status.Pending, 9)}

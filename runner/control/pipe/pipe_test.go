@@ -11,8 +11,8 @@ import (
 	"vmop/runner/control/pipe"
 )
 
-// ends returns the two ends of a pipe whose streams are those of a process. gone closes the
-// standard input of the process, as Kubernetes does when its user has gone.
+// ends returns both ends of a pipe over a process's standard streams. gone closes the standard input of the process,
+// like Kubernetes after its user has disconnected.
 func ends(t *testing.T) (user, process *pipe.Conn, gone func()) {
 	t.Helper()
 	inside, stdin := io.Pipe()
@@ -23,7 +23,7 @@ func ends(t *testing.T) (user, process *pipe.Conn, gone func()) {
 	return user, process, func() { _ = stdin.Close() }
 }
 
-// server returns a connection, and what is at its other end.
+// server returns a connection and its other end.
 func server(t *testing.T) (conn net.Conn, other *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func server(t *testing.T) (conn net.Conn, other *net.TCPConn) {
 	return conn, accepted.(*net.TCPConn)
 }
 
-// What is sent arrives, also after the other direction has ended.
+// Data arrives even after the other direction has ended.
 func TestBothDirectionsEndByThemselves(t *testing.T) {
 	t.Parallel()
 	user, process, _ := ends(t)
@@ -66,7 +66,7 @@ func TestBothDirectionsEndByThemselves(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// A user who has gone leaves no connection behind, whether they had more to send or not.
+// The connection ends when its user disconnects, even with unsent data.
 func TestTheConnectionEndsWithItsUser(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]bool{"sending": true, "only reading": false} {
@@ -87,7 +87,7 @@ func TestTheConnectionEndsWithItsUser(t *testing.T) {
 	}
 }
 
-// A stream that ends within a frame, or between frames, has lost its other end.
+// A stream that ends within a frame or between frames counts as a lost connection.
 func TestAnEndThatIsGoneIsNoEnd(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "\x00", "\x00\x02", "\x00\x02x"} {

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greeting is a viewer's part of the handshake.
+// greeting is the viewer's part of the handshake.
 const greeting = "RFB 003.008\n\x01\x01"
 
-// What a viewer may ask for without using the guest.
+// Messages that a viewer may send without controlling the guest.
 var asked = map[string]string{
 	"pixel format":       "\x00\x00\x00\x00" + string(make([]byte, 16)),
 	"encodings":          "\x02\x00\x00\x02\x00\x00\x00\x07\xff\xff\xfe\xc7",
@@ -23,7 +23,7 @@ var asked = map[string]string{
 	"format of sound":    "\xff\x01\x00\x02\x03\x02\x00\x00\xac\x44",
 }
 
-// What would use it.
+// Messages that control the guest.
 var used = map[string]string{
 	"key":                "\x04\x01\x00\x00\x00\x00\x00a",
 	"pointer":            "\x05\x01\x00\x10\x00\x10",
@@ -50,7 +50,7 @@ func TestInputIsLeftOut(t *testing.T) {
 	}
 }
 
-// passed returns what is passed on of data that comes in pieces.
+// passed returns the data that the filter passes on when it receives the data in pieces.
 func passed(t *testing.T, data []byte, piece int) string {
 	t.Helper()
 	var f Filter
@@ -65,7 +65,7 @@ func passed(t *testing.T, data []byte, piece int) string {
 	return all.String()
 }
 
-// One who may use the screen is filtered in the handshake only: it is not left alone with the screen.
+// For the viewer that types, only the handshake is filtered, so that it does not become the screen's exclusive client.
 func TestInputOfTheTypist(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []int{1, 5, 1000} {
@@ -99,8 +99,7 @@ func TestWhatIsNotKnownEndsTheStream(t *testing.T) {
 	}
 }
 
-// Whatever is sent, and in whatever pieces: what is passed on has no input, by a reader
-// that is written otherwise.
+// FuzzFilter checks that for any data and pieces the passed data contains no input, according to an independent reader.
 func FuzzFilter(f *testing.F) {
 	for _, m := range asked {
 		for _, u := range used {
@@ -125,7 +124,7 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// requireNoInput reads what a VNC server would.
+// requireNoInput reads the data like a VNC server.
 func requireNoInput(t *testing.T, data []byte) {
 	t.Helper()
 	for len(data) > 0 {

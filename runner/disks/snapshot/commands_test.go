@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The result of all copies is that of the one that failed, and comes when none runs any more.
+// The overall result is the first failed copy's error, and it comes only after all copies have ended.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A disk that the plan doesn't have is refused, and not left out.
+// A disk that is missing from the plan is refused, not omitted.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	p := &plan.Plan{Drives: []plan.Drive{{Device: "disk0", Nodes: []string{"disk0-format"}}, {Nodes: []string{"fw"}}}}
@@ -101,8 +101,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Snapshots are listed in the order in which they were made. A damaged one is an error, and keeps no other from being
-// listed.
+// Snapshots are listed in order of creation. A damaged snapshot is reported as an error and does not hide the others.
 func TestListOfSnapshots(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

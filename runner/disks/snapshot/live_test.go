@@ -24,15 +24,15 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// running is a VM whose QEMU has the disks of a stoppedVM. The test plays the agent in its guest.
+// running is a VM whose QEMU has the disks of a stoppedVM. The test plays the guest agent.
 type running struct {
 	*paused.QEMU
 	*Live
 	vm     *stoppedVM
-	before func(c qmp.Command) error // called with each command
+	before func(c qmp.Command) error // called before each command
 	answer status.FreezeAnswer
 	failed error
-	did    string // what the agent was asked for
+	did    string // the requests to the agent
 }
 
 func (m *running) Command(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
@@ -82,7 +82,7 @@ func newRunning(t *testing.T) *running {
 	cfg, _, err := config.Parse(filepath.Join(v.dir, "config.yaml"), []byte("/Runner:\n  vm:\n    name: test\n"))
 	require.NoError(t, err)
 	m := &running{QEMU: paused.Start(t, options...), vm: v}
-	// QEMU keeps descriptors until a machine runs. There is only firmware.
+	// QEMU keeps descriptors until the machine runs. It runs only firmware.
 	_, err = m.Run(t.Context(), qmp.Command{Execute: "cont"})
 	require.NoError(t, err)
 	m.Live = &Live{
@@ -99,7 +99,7 @@ func qemuConvert(t *testing.T, format, from, toFormat, to string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// nothingOfQEMU requires that QEMU does nothing for a snapshot any more, and that only these snapshots are there.
+// nothingOfQEMU requires that QEMU has no snapshot jobs left, and that exactly these snapshots exist.
 func (m *running) nothingOfQEMU(snapshots ...string) {
 	t := m.vm.t
 	t.Helper()
@@ -121,8 +121,8 @@ func (m *running) nothingOfQEMU(snapshots ...string) {
 
 func quiet(Progress) {}
 
-// A snapshot of a machine has its disks and all else. Whether its file systems were frozen is said, and they are
-// thawed.
+// A snapshot of a running machine contains its disks and all other data. It records whether the file systems were
+// frozen, and they are thawed afterwards.
 func TestASnapshotOfARunningMachine(t *testing.T) {
 	t.Parallel()
 	m := newRunning(t)
@@ -176,7 +176,7 @@ func TestASnapshotOfARunningMachine(t *testing.T) {
 	}
 }
 
-// mustRead returns what a file, or the only file of a folder, has.
+// mustRead returns the content of a file, or of the only file in a folder.
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
 	if entries, err := os.ReadDir(path); err == nil {
@@ -188,7 +188,7 @@ func mustRead(t *testing.T, path string) []byte {
 	return text
 }
 
-// A snapshot that doesn't come to its end leaves nothing, in QEMU and in the folder, and the file systems are thawed.
+// A failed snapshot leaves no jobs in QEMU and no files, and the file systems are thawed.
 func TestALiveSnapshotThatFails(t *testing.T) {
 	t.Parallel()
 	m := newRunning(t)
@@ -241,15 +241,15 @@ func TestALiveSnapshotThatFails(t *testing.T) {
 			require.Equal(t, c.did, m.did)
 			m.nothingOfQEMU()
 			m.before, m.failed = nil, nil
-			_ = os.Remove(m.vm.parts[4].Path) // the folder that is no file
+			_ = os.Remove(m.vm.parts[4].Path) // in place of a file
 		})
 	}
 	_, err := m.Create(t.Context(), "one", false, quiet)
 	require.NoError(t, err, "the next one is made")
 }
 
-// One snapshot is made at a time. What an earlier runner has begun is ended. A disk that the plan lacks keeps the
-// VM from having one.
+// Only one snapshot runs at a time. A snapshot begun by an earlier runner is ended. A disk that is missing from the
+// plan prevents snapshots.
 func TestSnapshotsOfAMachineThatIsBusy(t *testing.T) {
 	t.Parallel()
 	m := newRunning(t)
@@ -272,7 +272,7 @@ func TestSnapshotsOfAMachineThatIsBusy(t *testing.T) {
 	m.CleanUp(t.Context())
 	m.nothingOfQEMU("one")
 
-	// Where QEMU has stopped, the disks are copied as they are, but for those of servers.
+	// After QEMU has stopped, the disks are copied unchanged, except for disks on servers.
 	m.VM.Spec.Drives = append(m.VM.Spec.Drives, vmspec.Drive{
 		Type: vmspec.DriveRaw, Serial: "far", NBD: &vmspec.NBD{Host: "h"},
 	})
@@ -293,7 +293,7 @@ func TestSnapshotsOfAMachineThatIsBusy(t *testing.T) {
 	m.nothingOfQEMU("one", "stopped")
 }
 
-// What has to be copied of an image is what it has, in whole blocks; without room for it nothing begins.
+// The space for a copy is the image's allocated data in whole blocks. Without enough space no copy starts.
 func TestRoomForACopy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

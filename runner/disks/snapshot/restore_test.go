@@ -19,7 +19,7 @@ import (
 	"vmop/vmspec"
 )
 
-// stoppedVM is a VM that doesn't run, with something of each kind that snapshots have.
+// stoppedVM is a stopped VM with each kind of data that snapshots contain.
 type stoppedVM struct {
 	t     *testing.T
 	dir   string
@@ -46,7 +46,7 @@ func newStopped(t *testing.T) *stoppedVM {
 	return v
 }
 
-// fill gives everything a content.
+// fill gives all files a content.
 func (v *stoppedVM) fill(text string) {
 	v.t.Helper()
 	for _, p := range v.parts {
@@ -59,7 +59,7 @@ func (v *stoppedVM) fill(text string) {
 		content := []byte(p.Name + " " + text)
 		if p.Kind.isImage() {
 			content = append(content, make([]byte, 300<<10)...)
-			content = append(content, content...) // and a hole
+			content = append(content, content...) // with a hole
 			content = append(content, make([]byte, 512-len(content)%512)...)
 		}
 		require.NoError(v.t, os.WriteFile(path, content, 0o600))
@@ -72,7 +72,7 @@ func (v *stoppedVM) write(name, text string) {
 	require.NoError(v.t, os.WriteFile(filepath.Join(v.dir, name), []byte(text), 0o600))
 }
 
-// create makes a snapshot called s. With live, its raw images are as QEMU writes them.
+// create creates a snapshot called s. With live, its raw images have the form that QEMU writes.
 func (v *stoppedVM) create(live bool) {
 	v.t.Helper()
 	cfg, _, err := config.Parse(filepath.Join(v.dir, "config.yaml"), []byte("/Runner:\n  vm:\n    name: test\n"))
@@ -103,7 +103,7 @@ func (v *stoppedVM) restore(at func(string) error) error {
 	}.Run(v.t.Context())
 }
 
-// contents returns which content everything has: "old", "new", or both.
+// contents returns the content of all files: "old", "new", or both.
 func (v *stoppedVM) contents() string {
 	v.t.Helper()
 	seen := map[string]bool{}
@@ -135,7 +135,7 @@ func (v *stoppedVM) contents() string {
 	return fmt.Sprint(seen)
 }
 
-// nothingLeft requires that no file of a restore is there.
+// nothingLeft requires that a restore left no files.
 func (v *stoppedVM) nothingLeft() {
 	v.t.Helper()
 	var left []string
@@ -148,8 +148,7 @@ func (v *stoppedVM) nothingLeft() {
 	require.Empty(v.t, left)
 }
 
-// A restore that is killed at any moment has replaced everything or nothing, once the runner has
-// recovered; and it can be repeated.
+// A restore killed at any moment has replaced everything or nothing after the runner's recovery, and can be repeated.
 func TestARestoreReplacesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
@@ -197,7 +196,7 @@ func TestARestoreReplacesAllOrNothing(t *testing.T) {
 	}
 }
 
-// What fails before anything is replaced leaves everything as it was.
+// A restore that fails before replacing data changes nothing.
 func TestAFailedRestoreChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := newStopped(t)
@@ -221,7 +220,7 @@ func TestAFailedRestoreChangesNothing(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A VM whose disks are others by now is not restored in part.
+// A VM whose disks have changed is not restored in part.
 func TestARestoreWantsTheSameDisks(t *testing.T) {
 	t.Parallel()
 	v := newStopped(t)
@@ -242,7 +241,7 @@ func TestARestoreWantsTheSameDisks(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// What a killed program has left is no snapshot, and is removed.
+// The unfinished snapshot of a killed program is not listed and is removed.
 func TestHalfASnapshotIsNone(t *testing.T) {
 	t.Parallel()
 	v := newStopped(t)
@@ -260,8 +259,8 @@ func TestHalfASnapshotIsNone(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// A device is overwritten in its place: a restore that is killed there keeps the VM from being
-// started, until it has been repeated.
+// A device is overwritten in place. A restore killed at that point prevents the VM from starting until the restore is
+// repeated.
 func TestARestoreToADevice(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {

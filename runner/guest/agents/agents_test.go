@@ -20,15 +20,15 @@ import (
 	"vmop/vmstatus"
 )
 
-// agent plays a guest agent at a socket, which answers one client after the other.
+// agent plays a guest agent at a socket and serves one client at a time.
 type agent struct {
 	path  string
-	asked chan string // the commands, but for synchronisation
+	asked chan string // the commands except synchronization
 }
 
 func newAgent(t *testing.T) *agent {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "a") // short, for the path of a socket
+	dir, err := os.MkdirTemp("", "a") // a short path for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	a := &agent{path: filepath.Join(dir, "s"), asked: make(chan string, 64)}
@@ -75,8 +75,8 @@ func (a *agent) serve(conn net.Conn) {
 	}
 }
 
-// The guest agent is asked as soon as it listens, and for what others want of it; the one that is left for the end of
-// the VM thaws by a connection of its own.
+// The guest agent is queried as soon as it listens, and for other parts' requests. The agent kept for the VM's end
+// thaws over a separate connection.
 func TestTheGuestAgentIsAsked(t *testing.T) {
 	t.Parallel()
 	played := newAgent(t)

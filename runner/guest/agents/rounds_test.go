@@ -21,7 +21,7 @@ func TestHowOftenTheGuestIsAsked(t *testing.T) {
 	require.Equal(t, longPause, r.nextPause(false, false))
 }
 
-// A guest that gets its address late is asked until it has one, but not for ever.
+// A guest without an address is queried more often until it has one, for a limited time.
 func TestAGuestWithoutAnAddressIsAskedMoreOften(t *testing.T) {
 	t.Parallel()
 	var r rounds

@@ -12,8 +12,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// A guest whose agent doesn't answer is running, after every boot anew, and has booted when
-// it answers in spite of that.
+// After each boot, a guest without an answering agent becomes Running after a while, and Booted when its agent answers.
 func TestAGuestWithoutAgentIsRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +51,7 @@ func TestAGuestWithoutAgentIsRunning(t *testing.T) {
 	})
 }
 
-// A guest that was found running has had time to boot, but its agent gets some to answer.
+// An adopted running guest has had time to boot, so its agent has a shorter time to answer.
 func TestTheAgentOfAnAdoptedGuestHasLessTime(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

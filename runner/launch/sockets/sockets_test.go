@@ -13,7 +13,7 @@ import (
 	"vmop/runner/launch/sockets"
 )
 
-// listens listens in a folder with a short path.
+// listens returns the short path of a listening socket.
 func listens(t *testing.T) (path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "k")
@@ -35,7 +35,8 @@ func reaches(path string) bool {
 	return conn.Close() == nil
 }
 
-// A kept socket is reached at its path again after its folder was removed. What is there meanwhile stays.
+// A kept socket is reachable at its path again after its folder was removed. A file that was created there meanwhile
+// stays.
 func TestKeptSocketsAreReachedAgain(t *testing.T) {
 	t.Parallel()
 	path := listens(t)
@@ -66,7 +67,8 @@ func TestKeptSocketsAreReachedAgain(t *testing.T) {
 	require.Equal(t, "another's", string(text))
 }
 
-// A socket of which a process has inherited the place is reached by that process, also when this one has forgotten it.
+// A socket held by another process through an inherited descriptor is reachable again, even if this process no longer
+// has it.
 func TestInheritedSocketsAreReachedAgain(t *testing.T) {
 	t.Parallel()
 	path := listens(t)
