@@ -13,7 +13,7 @@ func announced(t *testing.T) (Env, func(dir string) string) {
 	t.Helper()
 	root := t.TempDir()
 	env := host(map[string]string{"XDG_RUNTIME_DIR": filepath.Join(root, "xdg")})
-	env.UserName = filepath.Base(root) // a user with an empty /run and /tmp
+	env.UserName = filepath.Base(root) // a user name without directories in /run and /tmp
 	return env, func(dir string) string {
 		path := filepath.Join(root, dir)
 		require.NoError(t, os.MkdirAll(path, 0o700))

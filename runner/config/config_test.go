@@ -183,7 +183,7 @@ func TestEveryKey(t *testing.T) {
 
 func TestTheFileOfEveryKeyHasEveryKey(t *testing.T) {
 	t.Parallel()
-	others := []string{"template", "updateTemplate", "userDataFile", "networkConfigFile"} // exclude existing keys
+	others := []string{"template", "updateTemplate", "userDataFile", "networkConfigFile"} // exclude keys of the file
 	for _, key := range keysOf(reflect.TypeFor[section]()) {
 		if !slices.Contains(others, key) {
 			require.Contains(t, everyKey, key+":", key)

@@ -43,7 +43,7 @@ func fit(t *testing.T, file string, size vmspec.Bytes) error {
 	return err
 }
 
-// FitImage only creates and grows images.
+// Fitting an image only creates or grows it, and leaves links and special files unchanged.
 func TestFitImage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

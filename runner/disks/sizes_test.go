@@ -49,7 +49,7 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
 }
 
-// A file's size comes from its description. A device's size comes from the device, which must exist.
+// A file's size comes from its FileInfo. A device's size comes from the device, which must exist.
 func TestHostSize(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

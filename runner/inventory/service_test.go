@@ -96,8 +96,7 @@ func TestServices(t *testing.T) {
 	require.ErrorContains(t, err, "Interactive authentication required", "what systemctl says is not lost")
 }
 
-// A VM in a folder that systemd doesn't use can't become a service, because systemd would start another VM of that
-// name.
+// A VM in a folder that systemd doesn't use is not a service, because systemd would start another VM of that name.
 func TestNoServiceOfAnUnusualFolder(t *testing.T) {
 	h := newHere(t).withSystemctl()
 	h.write("system/vmrunner/web.yaml", text("web"))

@@ -284,7 +284,7 @@ func TestWhatIsNotCloned(t *testing.T) {
 	require.ErrorContains(t, err, "dataDir")
 }
 
-// The data of a VM started from an arbitrary file is in an unknown place. It has no snapshots and can't be cloned.
+// A VM started from a file outside the folders for VMs has no snapshots and can't be cloned.
 func TestSnapshotsOfAVMInNoFolder(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)

@@ -17,8 +17,8 @@ func withAffinity(c *Config) {
 
 const thread = `[{"cpu-index": 0, "thread-id": 70}]`
 
-// The guest's CPUs are where they are to be before the guest runs; a CPU that can't be
-// keeps no VM from running, and is a problem in the status.
+// The guest's CPUs are placed before the guest runs. A CPU that can't be placed does not prevent the VM from running,
+// and the status shows the problem.
 func TestCPUsOfTheGuestArePlacedBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t, withAffinity)
@@ -42,7 +42,7 @@ func TestCPUsOfTheGuestArePlacedBeforeItRuns(t *testing.T) {
 	}, messages)
 }
 
-// The next runner needs nothing of the one before to have a CPU placed.
+// A later runner can place CPUs without information from the earlier runner.
 func TestCPUsAreAskedForAfterAdoption(t *testing.T) {
 	t.Parallel()
 	k := found(t, withAffinity)

@@ -17,7 +17,7 @@ func withBalloon(c *Config) {
 
 const fullDisk = `[{"qdev": "disk0", "io-status": "nospace", "inserted": {"node-name": "x", "file": "/a.img"}}, {"qdev": "cd0"}]`
 
-// measures answers the question for the space of the disk's file.
+// measures returns the free space of the disk's file.
 func (k *talk) measures(free int64) {
 	k.t.Helper()
 	k.does("query-block")
@@ -26,8 +26,7 @@ func (k *talk) measures(free int64) {
 	k.state.Measured(map[string]Space{"/a.img": {Known: true, Free: free, Size: 100 * mib}}, k.now)
 }
 
-// A VM whose disk is full is resumed when there is space, and the status says so
-// meanwhile.
+// A VM with a full disk is resumed when space becomes available, and its status shows the reason meanwhile.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -51,7 +50,7 @@ func TestAFullDisk(t *testing.T) {
 	require.Empty(t, k.faults(vmstatus.ReasonIOError))
 }
 
-// A VM that the user has paused, too, is not resumed.
+// A VM that the user has paused as well is not resumed.
 func TestAPausedVMWithAFullDisk(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -71,8 +70,7 @@ func TestAPausedVMWithAFullDisk(t *testing.T) {
 	require.Contains(t, k.faults(vmstatus.ReasonIOError)[0], "A user has paused it, too: resume it")
 }
 
-// What QEMU said before the VM was resumed begins no new recovery, and space that
-// is measured when the VM runs already changes nothing.
+// An answer from before the VM was resumed starts no new recovery, and a measurement after it has no effect.
 func TestALateAnswerBeginsNoRecovery(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -98,7 +96,7 @@ func TestALateAnswerBeginsNoRecovery(t *testing.T) {
 	k.waits(heartbeatTime)
 }
 
-// A disk of which nothing is known is tried.
+// Resuming is tried if the disk's state is unknown.
 func TestADiskThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

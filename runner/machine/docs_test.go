@@ -9,7 +9,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The page about faults has a row for each reason.
+// The page about faults contains a row for each reason.
 func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/concepts/faults.md")

@@ -16,8 +16,7 @@ import (
 
 const guestOff = `{"guest": true, "reason": "guest-shutdown"}`
 
-// QEMU's end closes the monitor; what it has said before counts, whichever is seen
-// first.
+// When the guest powers off, QEMU's last messages count, whether the end of the monitor or the process is seen first.
 func TestTheGuestPowersOff(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(k *talk){
@@ -54,8 +53,7 @@ func TestTheGuestPowersOff(t *testing.T) {
 	}
 }
 
-// A QEMU that has announced its end and hangs gets SIGTERM, again and again. One
-// that answers is meant to stay.
+// A QEMU that has announced its end and hangs repeatedly receives SIGTERM. A QEMU that still answers is left running.
 func TestAQEMUThatHangsInItsEnd(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -81,7 +79,7 @@ func TestAQEMUThatHangsInItsEnd(t *testing.T) {
 	k.waits(heartbeatTime - shortestDoubt - nudgeTime)
 }
 
-// A QEMU whose monitor is gone is asked where it can be.
+// A QEMU without a monitor is sent signals instead.
 func TestAQEMUThatHangsWithoutAMonitor(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -93,8 +91,7 @@ func TestAQEMUThatHangsWithoutAMonitor(t *testing.T) {
 	k.does("Signal terminated")
 }
 
-// A stop that is requested when QEMU is ending already explains a signal, and
-// nothing else.
+// A stop requested while QEMU is already ending explains only a signal.
 func TestAStopThatComesLate(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]vmstatus.Cause{
@@ -112,7 +109,7 @@ func TestAStopThatComesLate(t *testing.T) {
 	}
 }
 
-// A helper that ends with QEMU is no fault: QEMU does not answer any more.
+// A helper that ends together with QEMU is not reported as a fault.
 func TestAHelperEndsWithQEMU(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
@@ -126,7 +123,7 @@ func TestAHelperEndsWithQEMU(t *testing.T) {
 	require.Empty(t, k.log)
 }
 
-// A helper's loss is a fault.
+// The loss of a helper is reported as a fault.
 func TestHelpersAreLost(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, vmstatus.ReasonNoTPM, newTalk(t).known.Condition(vmstatus.ConditionTPMLost).Reason)
@@ -143,7 +140,7 @@ func TestHelpersAreLost(t *testing.T) {
 	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"},
 		k.faults(vmstatus.ReasonHelperLost))
 	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
-	k.returns("query-chardev", "[]") // so QEMU has not ended
+	k.returns("query-chardev", "[]") // QEMU is still running
 	k.nextStep()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 
@@ -159,13 +156,13 @@ func TestHelpersAreLost(t *testing.T) {
 	k = newTalk(t, withTPM)
 	k.state.HelperExited("swtpm", "exit status 1", k.now)
 	k.does("query-chardev")
-	k.returns("query-chardev", "error: no") // an answer all the same
+	k.returns("query-chardev", "error: no") // an error is an answer as well
 	k.nextStep()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 }
 
-// A helper of a network is started again, soon, and then with pauses; QEMU's cards announce
-// themselves to it. The loss lasts until then.
+// A lost network helper is restarted soon and then with pauses, and QEMU's cards announce themselves to it. The loss is
+// reported until it works again.
 func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	withNetwork := func(c *Config) {
@@ -203,7 +200,7 @@ func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
 	require.Contains(t, k.other, "StartHelper passt-net0")
 }
 
-// What QEMU has not heard is asked again when it is reached again, and nothing before.
+// Without a monitor, a new TPM connection is requested only when QEMU is reachable again.
 func TestTheTPMEndsWithoutAMonitor(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
@@ -224,7 +221,7 @@ func TestTheTPMEndsWithoutAMonitor(t *testing.T) {
 	require.NotContains(t, k.other, "query-chardev")
 }
 
-// The socket of a helper is one that it inherits, or else what says that it is ready.
+// A helper's socket is the socket that it inherits, or otherwise the socket that shows its readiness.
 func TestSocketOfAHelper(t *testing.T) {
 	t.Parallel()
 	p := &plan.Plan{Listeners: []plan.Listener{{Name: "other", Path: "/run/other"}, {Name: "tpm", Path: "/run/tpm"}}}
@@ -233,8 +230,7 @@ func TestSocketOfAHelper(t *testing.T) {
 	require.Equal(t, "/run/ready", socketOf(p, plan.Process{Ready: "/run/ready"}))
 }
 
-// From the moment in which the TPM's process ends the machine is not reset, by
-// whoever: QEMU would exit.
+// After the end of the TPM's process every reset is refused, because QEMU would exit.
 func TestNoResetOnceTheTPMHasEnded(t *testing.T) {
 	t.Parallel()
 	counter, next := int64(1), int64(2)
@@ -249,11 +245,11 @@ func TestNoResetOnceTheTPMHasEnded(t *testing.T) {
 	require.Contains(t, k.known.Problems[0].Message, "its TPM is lost")
 }
 
-// lostTPM is what QEMU says of its connection with a TPM that has ended.
+// lostTPM is QEMU's answer about its connection to an ended TPM.
 const lostTPM = `[{"label": "m", "filename": "unix:"}, {"label": "c", "filename": "disconnected:unix:/run/tpm"}]`
 
-// QEMU gets another process in the place of the TPM's, so that the guest may
-// reboot; again if that ends, too, but not for ever.
+// QEMU receives a new process in place of an ended TPM, so that the guest may reboot. This is repeated, but not
+// forever.
 func TestTheTPMIsReplaced(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
@@ -284,8 +280,7 @@ func TestTheTPMIsReplaced(t *testing.T) {
 	k.does(`set-action {"reboot":"shutdown"}`)
 }
 
-// Where QEMU cannot get another process, it ends in good order when the guest
-// reboots.
+// If QEMU can't receive a new TPM process, it shuts down cleanly when the guest reboots.
 func TestTheTPMIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	lose := func(change ...func(*Config)) *talk {
@@ -331,7 +326,7 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 		k.nextStep()
 		require.Equal(t, []string{`set-action {"reboot":"shutdown"}`}, k.other, what)
 		k.other = nil
-		k.loses() // whether QEMU has heard it is not known, so it is said again
+		k.loses() // it is unknown whether QEMU has received the command, so it is repeated
 		k.nextStep()
 		k.passes(brokenTime)
 		k.nextStep()
@@ -342,7 +337,7 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A runner that takes a machine over finds out what has ended meanwhile.
+// A runner that adopts a machine detects the helpers that have ended meanwhile.
 func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	t.Parallel()
 	k := found(t, withTPM, func(c *Config) { c.Running = nil })
@@ -369,7 +364,7 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	require.Contains(t, k.state.helpers.tpm.noReset(), "its TPM is lost")
 }
 
-// A runner that comes while QEMU ends has heard nothing of it but by the one before, which was killed.
+// A runner that starts while QEMU is ending knows the cause only from the killed runner's record.
 func TestAnEndThatTheEarlierRunnerHasHeardOf(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

@@ -11,8 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// What QEMU says, as its reference manual has it, is in the status in words for
-// people.
+// QEMU's error descriptions from its reference manual appear in the status in plain words.
 func TestFaultsInWords(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, func(c *Config) { c.Plan.Drives = []plan.Drive{{Index: 0, Device: "disk0"}} })
@@ -79,8 +78,7 @@ func TestFaultsInWords(t *testing.T) {
 	require.Len(t, k.state.disks.causes, maxCauses)
 }
 
-// A panic is known until the machine is reset, another fault until it has not
-// recurred for a while.
+// A panic is shown until the machine is reset. Other faults are shown until they have not recurred for a while.
 func TestFaultsEnd(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

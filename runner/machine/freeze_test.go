@@ -14,7 +14,7 @@ import (
 
 var errSilent = errors.New("no reply")
 
-// listening is a guest that runs, and whose agent listens.
+// listening returns a running guest with a listening agent.
 func listening(t *testing.T) *talk {
 	t.Helper()
 	k := newTalk(t, withAgent)
@@ -23,7 +23,7 @@ func listening(t *testing.T) *talk {
 	return k
 }
 
-// freezes has a guest frozen, for 10 s.
+// freezes requests a freeze for 10 s.
 func freezes(t *testing.T) *talk {
 	t.Helper()
 	k := listening(t)
@@ -34,7 +34,7 @@ func freezes(t *testing.T) *talk {
 	return k
 }
 
-// frozen has one frozen whose agent has said so.
+// frozen returns a guest that its agent has frozen.
 func frozen(t *testing.T) *talk {
 	t.Helper()
 	k := freezes(t)
@@ -45,7 +45,7 @@ func frozen(t *testing.T) *talk {
 	return k
 }
 
-// isThawed requires that nothing is frozen, as far as anybody knows.
+// isThawed requires that nothing is recorded or shown as frozen.
 func (k *talk) isThawed(t *testing.T) {
 	t.Helper()
 	require.Nil(t, k.known.Frozen)
@@ -53,14 +53,14 @@ func (k *talk) isThawed(t *testing.T) {
 	require.Nil(t, k.state.Progress().Frozen)
 }
 
-// It is thawed when its time is over, and asked for that until it answers.
+// A guest is thawed when its time is over, and the request is repeated until the agent answers.
 func TestAFrozenGuestIsThawed(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)
 	since := k.known.Frozen.Since
 	require.Equal(t, since.Add(10*time.Second), k.known.Frozen.Until)
 	k.passes(10*time.Second - 1)
-	k.answersAll() // other parts ask now and then
+	k.answersAll() // other requests recur
 	require.NotContains(t, k.other, "ThawGuest 5s")
 	k.other = nil
 	k.waits(1)
@@ -84,12 +84,12 @@ func TestAFrozenGuestIsThawed(t *testing.T) {
 	k.does()
 	k.isThawed(t)
 	k.state.GuestThawed(2, nil, k.now)
-	k.state.GuestFrozen(2, true, nil, k.now) // neither was asked for
+	k.state.GuestFrozen(2, true, nil, k.now) // an unrequested answer has no effect
 	k.does()
 	k.isThawed(t)
 }
 
-// A client has it thawed; one that comes while it is frozen is refused.
+// A client can thaw the guest. A client that requests another freeze meanwhile is refused.
 func TestAGuestIsThawedForAClient(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)
@@ -112,7 +112,7 @@ func TestAGuestIsThawedForAClient(t *testing.T) {
 	k.does("FreezeGuest 1s")
 }
 
-// What the agent answers to a freeze decides whether it is thawed.
+// The agent's answer to a freeze decides whether the guest is thawed.
 func TestWhatIsNotFrozen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -144,11 +144,11 @@ func TestWhatIsNotFrozen(t *testing.T) {
 	}
 }
 
-// A client that has gone, and one that wants a thaw, don't wait for a freeze.
+// A disconnected client ends a freeze, and so does a thaw request.
 func TestAFreezeIsEnded(t *testing.T) {
 	t.Parallel()
 	k := freezes(t)
-	k.state.Cancel(4, k.now) // another's
+	k.state.Cancel(4, k.now) // another client
 	k.does()
 	k.state.Cancel(5, k.now)
 	k.does("EndFreeze")
@@ -165,7 +165,7 @@ func TestAFreezeIsEnded(t *testing.T) {
 	k.isThawed(t)
 }
 
-// Where there is no agent that could answer, none is asked.
+// Without an agent that could answer, a freeze is refused immediately.
 func TestAGuestThatCannotBeFrozen(t *testing.T) {
 	t.Parallel()
 	for want, k := range map[string]*talk{
@@ -194,7 +194,7 @@ func TestAGuestThatCannotBeFrozen(t *testing.T) {
 	require.Contains(t, k.other, "answer 5: the VM is being stopped")
 }
 
-// The next runner thaws what the one before has frozen, as soon as the agent listens.
+// The next runner thaws a guest that the earlier runner has frozen, as soon as the agent listens.
 func TestTheNextRunnerThaws(t *testing.T) {
 	t.Parallel()
 	k := found(t, withAgent, func(c *Config) {
@@ -209,7 +209,7 @@ func TestTheNextRunnerThaws(t *testing.T) {
 	k.other = nil
 	k.event("VSERPORT_CHANGE", `{"id": "port0", "open": true}`)
 	k.does("SetPort guestAgent true false", "ThawGuest 5s")
-	k.event("RESET", "{}") // it is not known whether what was asked before is carried out after it
+	k.event("RESET", "{}") // the earlier command may still be executed afterwards
 	k.does("SetPort guestAgent false false")
 	k.state.GuestThawed(0, errSilent, k.now)
 	k.passes(time.Hour)
@@ -223,7 +223,7 @@ func TestTheNextRunnerThaws(t *testing.T) {
 	k.isThawed(t)
 }
 
-// A guest that is reset begins with file systems that are not frozen.
+// After a reset a guest's file systems are not frozen.
 func TestAFrozenGuestIsReset(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)
@@ -233,7 +233,7 @@ func TestAFrozenGuestIsReset(t *testing.T) {
 	require.NotContains(t, k.other, "ThawGuest 5s")
 }
 
-// A guest that is stopped is thawed before, if its agent answers in time.
+// A frozen guest is thawed before it is stopped if its agent answers in time.
 func TestAFrozenGuestIsStopped(t *testing.T) {
 	t.Parallel()
 	k := frozen(t)

@@ -13,7 +13,7 @@ import (
 	"vmop/qmp"
 )
 
-// mostCommands is how many QEMU may be asked to do in a second.
+// mostCommands is the maximum number of commands to QEMU per second.
 const mostCommands = 100
 
 // FuzzQEMU lets QEMU say anything. Each line is something that happens:
@@ -26,8 +26,8 @@ const mostCommands = 100
 //	.          it is made again
 //	+          the time of the next wake comes
 //
-// There is no panic and no busy loop, QEMU is asked no more than is sensible, and what is
-// published is valid.
+// The runner never panics or loops, sends a limited number of commands to QEMU, and publishes
+// only valid statuses.
 func FuzzQEMU(f *testing.F) {
 	for _, script := range []string{
 		"BLOCK_IO_ERROR {\"action\": \"stop\", \"nospace\": true, \"device\": \"\", \"node-name\": \"x\"}\nSTOP\n={\"status\": \"io-error\"}\n+",
@@ -49,7 +49,7 @@ func FuzzQEMU(f *testing.F) {
 			}
 		}
 		k := newTalk(t, with...)
-		var said []time.Time // when commands were sent, in the last second
+		var said []time.Time // times of the commands sent in the last second
 		for line := range strings.SplitSeq(script, "\n") {
 			k.happens(line)
 			if k.nextStep(); k.ended != nil {
@@ -67,7 +67,7 @@ func FuzzQEMU(f *testing.F) {
 	})
 }
 
-// happens lets a line of a script happen.
+// happens executes a line of a script.
 func (k *talk) happens(line string) {
 	k.passes(time.Millisecond)
 	dialed := slices.Contains(k.other, "Dial")
@@ -97,7 +97,7 @@ func (k *talk) happens(line string) {
 	}
 }
 
-// reply answers the oldest command, if there is one.
+// reply answers the oldest open command.
 func (k *talk) reply(reply json.RawMessage, err error) {
 	if len(k.open) > 0 {
 		s := k.open[0]

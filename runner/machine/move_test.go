@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A machine whose guest is being moved is left alone: users are refused, and a new configuration waits until the guest
-// stays. Only Continue resumes it.
+// A machine whose guest is being moved is left unchanged: requests of users are refused, and a new configuration waits
+// until the guest stays. Only Continue resumes the machine.
 func TestAMachineIsHeld(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withBalloon)
@@ -27,7 +27,7 @@ func TestAMachineIsHeld(t *testing.T) {
 	k.state.Continue(20, k.now)
 	k.does("cont")
 	k.returns("cont", "error: there is no lock")
-	k.does("answer 20: there is no lock") // it is held as before
+	k.does("answer 20: there is no lock") // still held
 	k.state.Continue(21, k.now)
 	k.does("cont")
 	k.returns("cont", "{}")

@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The cause of a machine's end, and the exit code by which the runner reports it.
+// An outcome contains the cause of a machine's end and the runner's exit code.
 func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	t.Parallel()
 	guestOff := &Shutdown{Guest: true, Reason: "guest-shutdown"}
@@ -141,7 +141,7 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	}
 }
 
-// A node that shuts down tells QEMU and the runner at the same time.
+// When a node shuts down, QEMU and the runner receive signals at the same time.
 func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]vmstatus.Cause{
@@ -156,7 +156,7 @@ func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
 		true, false).Cause)
 }
 
-// A supervisor must see that this VM has failed: it has reset, and could not without its TPM.
+// A supervisor must see a failure if the VM's reset was impossible without its TPM.
 func TestAResetWithoutTPMIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {

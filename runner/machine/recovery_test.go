@@ -12,9 +12,8 @@ import (
 
 const mib = 1 << 20
 
-// rescue plays a machine that stops whenever its disk fails, and returns the
-// times, in seconds, at which it was resumed. ran is how long the machine
-// runs before the disk fails again; it is not called when the disk works.
+// rescue simulates a machine that stops whenever its disk fails, and returns the times in seconds at which it was
+// resumed. ran is the time that the machine runs before the disk fails again. It is not called when the disk works.
 func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedDisk,
 	ran func(at time.Duration) time.Duration,
 ) (attempts []time.Duration) {
@@ -56,7 +55,7 @@ func TestABrokenDiskIsTriedLessAndLess(t *testing.T) {
 	require.Equal(t, seconds(10, 140, 270), calm[:3], "after a while of calm it begins anew")
 }
 
-// A full disk is not tried before there is space, and then at once.
+// A full disk is not retried before there is space, and then immediately.
 func TestAFullDiskWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	full := func(free int64) failedDisk {
@@ -67,14 +66,14 @@ func TestAFullDiskWaitsForSpace(t *testing.T) {
 		case at < time.Hour:
 			return full(0)
 		case at < 2*time.Hour:
-			return full(10*mib - 1) // not enough
+			return full(10*mib - 1) // not enough space
 		}
 		return full(10 * mib)
 	}
 	require.Equal(t, []time.Duration{2 * time.Hour}, rescue(t, 3*time.Hour, freed, func(time.Duration) time.Duration {
 		return time.Hour
 	}))
-	// The file system has space, but the disk may not have it: there is a quota.
+	// The file system has space, but a quota may prevent its use.
 	quota := func(time.Duration) failedDisk { return full(500 * mib) }
 	require.Equal(t, seconds(10, 30, 70), rescue(t, 10*time.Minute, quota, failsAtOnce)[:3])
 }
@@ -86,8 +85,7 @@ func TestTheReserveFitsTheFileSystem(t *testing.T) {
 	}
 }
 
-// Only a full file system is looked at while a VM waits: the space of a device, or of a disk
-// that is broken, says nothing.
+// Free space is checked only for a full file system, because it is meaningless for a device or a broken disk.
 func TestSpaceIsLookedAtWhereItCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
@@ -102,7 +100,7 @@ func TestSpaceIsLookedAtWhereItCounts(t *testing.T) {
 	}
 }
 
-// The first byte that is enough ends the waiting before its time.
+// Waiting ends early as soon as there is just enough space.
 func TestAFullDiskIsResumedAtOnce(t *testing.T) {
 	t.Parallel()
 	var r recovery
@@ -118,8 +116,8 @@ func TestAFullDiskIsResumedAtOnce(t *testing.T) {
 	}
 }
 
-// A VM that has been resumed by its user waits anew when its disk fails again; its attempts
-// count for as long as it has not been calm.
+// A VM that its user has resumed waits again when its disk fails again. Attempts are counted until the VM has been
+// running long enough.
 func TestEachStopIsWaitedForAnew(t *testing.T) {
 	t.Parallel()
 	var r recovery
@@ -136,7 +134,7 @@ func TestEachStopIsWaitedForAnew(t *testing.T) {
 	require.Equal(t, wake.Add(calmTime+2*firstRetry), again)
 }
 
-// All disks must be worth a try.
+// A VM with two failed disks is resumed only if both are worth a try.
 func TestTwoFailedDisks(t *testing.T) {
 	t.Parallel()
 	var r recovery

@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// A VM at rest is asked for a sign of life, and nothing else happens.
+// An idle VM is only asked for a heartbeat.
 func TestTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -26,7 +26,7 @@ func TestTheHeartbeat(t *testing.T) {
 	require.Equal(t, 7, k.known.QEMU.PID)
 }
 
-// A flood of events costs no more than a question in a while.
+// A flood of events causes only an occasional query.
 func TestAFloodOfEventsIsOneQuestion(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -44,7 +44,7 @@ func TestAFloodOfEventsIsOneQuestion(t *testing.T) {
 	require.Contains(t, k.faults(vmstatus.ReasonIOError)[0], "times, last at")
 }
 
-// A reply that is late shows, and nothing is asked twice.
+// A late reply is reported, and no command is sent twice.
 func TestQEMUDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -62,7 +62,7 @@ func TestQEMUDoesNotAnswer(t *testing.T) {
 	k.logged("QEMU answers again")
 }
 
-// What others ask may take its time.
+// Raw commands of clients may take any time.
 func TestARawCommandIsNotOverdue(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -75,17 +75,16 @@ func TestARawCommandIsNotOverdue(t *testing.T) {
 	k.does("answer 2")
 }
 
-// A user's pause holds, whatever QEMU said of the time before, until the user
-// resumes the VM, by whatever way.
+// A user's pause lasts until the user resumes the VM in any way, whatever QEMU reports about the time before.
 func TestAPauseHolds(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
 	k.passes(heartbeatTime)
-	k.does("query-status") // on its way
+	k.does("query-status") // in transit
 	k.state.Pause(2, k.now)
 	k.does("stop")
 	require.True(t, k.saved.Paused)
-	k.returns("query-status", runs) // before the pause
+	k.returns("query-status", runs) // from before the pause
 	k.does()
 	require.True(t, k.saved.Paused)
 	k.returns("stop", "{}")
@@ -97,7 +96,7 @@ func TestAPauseHolds(t *testing.T) {
 	require.True(t, k.saved.Paused)
 
 	k.passes(restTime)
-	k.event("RESUME", "") // by a command of QMP
+	k.event("RESUME", "") // with a QMP command
 	k.is(runs)
 	k.does()
 	require.False(t, k.saved.Paused)
@@ -129,7 +128,7 @@ func TestAPauseBeforeTheGuestRuns(t *testing.T) {
 	k.does("cont")
 }
 
-// A VM that is resumed before its guest ran isn't let run until it is as it is to be.
+// A VM that is resumed before its guest ran is started only when its configuration has been applied.
 func TestAResumeBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)
@@ -148,8 +147,7 @@ func TestAResumeBeforeTheGuestRuns(t *testing.T) {
 	k.does("cont")
 }
 
-// A runner that takes over a VM whose guest was never let run does that. One that
-// was paused stays so.
+// A runner that adopts a VM with a guest that was never started starts the guest. A paused VM stays paused.
 func TestAnAdoptedVMThatNeverRan(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
@@ -176,7 +174,7 @@ func TestAnAdoptedVMThatNeverRan(t *testing.T) {
 	}
 }
 
-// The accelerator's failure is reported, and a reset ends it.
+// An accelerator failure is reported until a reset.
 func TestTheAcceleratorFails(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -197,8 +195,8 @@ func TestTheAcceleratorFails(t *testing.T) {
 	require.Empty(t, k.log[1:], "%q", k.log)
 }
 
-// A connection that breaks is made again; what was asked is not repeated, and what
-// may have changed is asked for. Requests wait for the new one.
+// A broken connection is restored. Commands are not repeated, possible changes are queried, and requests wait for the
+// new connection.
 func TestTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -228,7 +226,7 @@ func TestTheConnectionBreaks(t *testing.T) {
 	k.does("answer 3")
 }
 
-// A command that is not awaited any more is taken back.
+// A canceled command is withdrawn.
 func TestARequestIsCancelled(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -240,7 +238,7 @@ func TestARequestIsCancelled(t *testing.T) {
 	k.does()
 }
 
-// The end of a QEMU that is only being started is the end of the start.
+// If QEMU ends while it is starting, the start fails.
 func TestQEMUEndsBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)
@@ -252,7 +250,7 @@ func TestQEMUEndsBeforeTheGuestRuns(t *testing.T) {
 	k.does("answer 2: " + qmp.ErrClosed.Error())
 }
 
-// A refusal of what the configuration wants of the paused machine ends its start.
+// If QEMU refuses the configuration of the paused machine, the start fails.
 func TestQEMURefusesTheStart(t *testing.T) {
 	t.Parallel()
 	k := fresh(t, withBalloon)
@@ -264,7 +262,7 @@ func TestQEMURefusesTheStart(t *testing.T) {
 	k.does(`settled: balloon {"value":134217728}: no device`)
 }
 
-// A guest is not let run when a stop was requested meanwhile.
+// A guest is not started if a stop was requested meanwhile.
 func TestAStopBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)
@@ -278,7 +276,7 @@ func TestAStopBeforeTheGuestRuns(t *testing.T) {
 	k.does("answer 1: the VM is being stopped")
 }
 
-// A command that finds the connection ended was not said, and waits for the next.
+// A command that could not be sent because the connection had ended waits for the next connection.
 func TestACommandThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -297,7 +295,7 @@ func TestACommandThatIsNotSent(t *testing.T) {
 	k.does("answer 2")
 }
 
-// Before QEMU is there, nothing is connected with it.
+// Before QEMU has started, no connection is made.
 func TestNoConnectionBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// viewers are those in the status.
+// viewers returns the viewers in the status.
 func (k *talk) viewers() string {
 	var list []string
 	for _, c := range k.known.Consoles {
@@ -20,7 +20,7 @@ func (k *talk) viewers() string {
 	return strings.Join(list, ", ")
 }
 
-// clients answers the question for all viewers of VNC, of a QEMU without SPICE.
+// clients answers the query for all VNC viewers of a QEMU without SPICE.
 func (k *talk) clients(list string) {
 	k.t.Helper()
 	k.does("query-spice", "query-vnc-servers")
@@ -28,8 +28,7 @@ func (k *talk) clients(list string) {
 	k.returns("query-vnc-servers", `[{"clients": [`+list+`]}, {"clients": []}]`)
 }
 
-// Events that were lost don't matter in the end: QEMU is asked. A QEMU without
-// SPICE is no reason to complain.
+// Lost events are made up for by queries, and a QEMU without SPICE is no problem.
 func TestLostEventsOfViewers(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -52,8 +51,7 @@ func TestLostEventsOfViewers(t *testing.T) {
 	require.NotContains(t, strings.Join(k.log, ""), "WARN")
 }
 
-// As long as viewers come and leave, what QEMU answers may be out of date: it is
-// asked again, less and less often.
+// While viewers come and leave, QEMU's answer may be outdated. The query is repeated less and less often.
 func TestViewersThatDoNotRest(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -73,7 +71,7 @@ func TestViewersThatDoNotRest(t *testing.T) {
 	require.Equal(t, "vnc 10.0.0.3:3", k.viewers())
 }
 
-// The ports of agents are asked for once; then events say who comes.
+// The ports of agents are queried once. Afterwards events report changes.
 func TestPortsOfAgents(t *testing.T) {
 	t.Parallel()
 	agents := func(c *Config) {

@@ -16,7 +16,7 @@ import (
 
 func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Wish.Powerdown = d } }
 
-// forced requires the steps that leave no choice, each with its time, to the end.
+// forced requires the steps of a forced stop with their times, until the end.
 func (k *talk) forced() {
 	k.t.Helper()
 	k.does("quit")
@@ -32,7 +32,7 @@ func (k *talk) forced() {
 	require.Equal(k.t, vmstatus.CauseForced, k.ends().Cause)
 }
 
-// What a forced stop takes at most fits into what a pod has for it.
+// The maximum duration of a forced stop fits into a pod's grace period.
 func TestAForcedStopFitsIntoTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	const lastReport = 4 * time.Second        // of cmd/vmrunner
@@ -45,8 +45,7 @@ func TestAForcedStopFitsIntoTheGracePeriod(t *testing.T) {
 	require.LessOrEqual(t, most, config.ForcedStop)
 }
 
-// Without an agent the power button has all of the guest's time. It is pressed
-// again; force comes after.
+// Without an agent the power button receives all of the guest's time. It is pressed repeatedly before force is used.
 func TestTheGuestIsAskedByThePowerButton(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(41*time.Second))
@@ -69,8 +68,7 @@ func TestTheGuestIsAskedByThePowerButton(t *testing.T) {
 	k.does("quit")
 }
 
-// An agent that accepts and then does nothing leaves half the time for the power
-// button.
+// An agent that accepts a shutdown without effect leaves half of the time for the power button.
 func TestTheAgentHasHalfOfTheGuestsTime(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withAgent, lasting(21*time.Nanosecond))
@@ -79,7 +77,7 @@ func TestTheAgentHasHalfOfTheGuestsTime(t *testing.T) {
 	k.isStopped("enough", false)
 	k.does("LeaveAgents", "FindAgent 2s")
 	k.waits(agentTime)
-	k.passes(time.Second) // is not the guest's
+	k.passes(time.Second) // does not count as the guest's time
 	k.state.AgentFound(true, nil, k.now)
 	k.does("ShutDownGuest 10ns")
 	k.state.AgentAnswered(nil)
@@ -87,12 +85,12 @@ func TestTheAgentHasHalfOfTheGuestsTime(t *testing.T) {
 	k.passes(10)
 	k.does("system_powerdown")
 	k.isDone()
-	k.waits(11) // no time is lost by halving
+	k.waits(11) // halving loses no time
 	k.passes(11)
 	k.forced()
 }
 
-// An agent that refuses has not used up its share.
+// An agent that refuses leaves its share of the time to the power button.
 func TestAnAgentThatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&qmp.Error{Desc: "no"}, errors.New("gone")} {
@@ -115,7 +113,7 @@ func TestAnAgentThatRefuses(t *testing.T) {
 	}
 }
 
-// An agent that is not there, or does not answer, takes none of the guest's time.
+// An absent or silent agent uses none of the guest's time.
 func TestNoAgentAnswers(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"", `[]`, "error: no"} {
@@ -134,8 +132,7 @@ func TestNoAgentAnswers(t *testing.T) {
 	}
 }
 
-// A button that QEMU refuses to press leaves nothing to wait for. One that stalls
-// may still press it.
+// If QEMU refuses to press the button, the stop does not wait. If QEMU stalls, it may still press the button.
 func TestQEMUDoesNotPressTheButton(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -155,8 +152,7 @@ func TestQEMUDoesNotPressTheButton(t *testing.T) {
 	require.Contains(t, k.other, "quit")
 }
 
-// Without time the guest is not asked; nor when the VM is killed, be it in the
-// middle.
+// Without time the guest is not asked. The same holds for a kill, even during a stop.
 func TestAKilledVM(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(0), withAgent)
@@ -182,7 +178,7 @@ func TestAKilledVM(t *testing.T) {
 	require.Equal(t, []string{"quit"}, k.other)
 }
 
-// A changed powerdownTimeout counts at once, also while the guest is being asked.
+// A changed powerdownTimeout is used immediately, even during a stop.
 func TestPowerdownTimeoutChangesInAStop(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(time.Hour))
@@ -201,7 +197,7 @@ func TestPowerdownTimeoutChangesInAStop(t *testing.T) {
 	k.does("quit")
 }
 
-// The guest has no more time than the pod, and that is said.
+// The guest's time is limited to the pod's grace period, and the limit is reported.
 func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(time.Hour), func(c *Config) { c.Grace = config.ForcedStop + 15*time.Second })
@@ -212,8 +208,7 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	k.waits(15 * time.Second)
 }
 
-// A stop continues where an earlier runner was killed in it: the time that has
-// passed counts.
+// The next runner continues a killed runner's stop and counts the elapsed time.
 func TestAStopGoesOnWithAnotherRunner(t *testing.T) {
 	t.Parallel()
 	k := found(t, func(c *Config) { c.Progress.Stop = &StopRequest{At: time.Hour - 45*time.Second, Cause: "enough"} })
@@ -232,7 +227,7 @@ func TestAStopGoesOnWithAnotherRunner(t *testing.T) {
 	require.Contains(t, k.other, "quit")
 }
 
-// A machine that is being stopped is left as it is, but its disks are not.
+// A stop does not change the machine, except for its disks.
 func TestAStopLeavesTheMachineAsItIs(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -247,7 +242,7 @@ func TestAStopLeavesTheMachineAsItIs(t *testing.T) {
 	k.measures(0)
 }
 
-// A quit whose answer is lost with the connection has worked.
+// A quit counts as successful even if the connection closes before the answer.
 func TestQuitClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, lasting(0))
@@ -259,7 +254,7 @@ func TestQuitClosesTheConnection(t *testing.T) {
 	require.Equal(t, vmstatus.CauseForced, k.ends().Cause)
 }
 
-// The log says how long a guest is waited for, and how it would end sooner; nothing is sooner than force.
+// The log shows how long a stop waits for the guest, and how to end it sooner if that is possible.
 func TestAStopSaysHowLongItTakes(t *testing.T) {
 	t.Parallel()
 	const sooner = "vmrunner stop --force"

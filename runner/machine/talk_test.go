@@ -16,21 +16,20 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// talk is a dialogue between a State and the rest of the world, played by the
-// test: QEMU, the guest, users and the clock.
+// talk is a dialogue between a State and a world played by the test: QEMU, the guest, users and the clock.
 type talk struct {
 	t     *testing.T
 	state *State
 	now   time.Time
-	open  []Send // without a reply
-	seen  uint64 // the last of them that a fuzz test has counted
+	open  []Send // unanswered
+	seen  uint64 // the last command that a fuzz test has counted
 	known status.Status
 	log   []string
 	saved Progress
 	wake  time.Time
-	other []string // actions that are neither of these
+	other []string // all other actions
 	ended *Outcome
-	boot  time.Duration // since the host's start
+	boot  time.Duration // since the host's boot
 }
 
 const (
@@ -39,7 +38,7 @@ const (
 	ioError = `{"status": "io-error"}`
 )
 
-// newTalk begins with a VM whose guest runs, and which has nothing to do.
+// newTalk returns an idle VM with a running guest.
 func newTalk(t *testing.T, change ...func(*Config)) *talk {
 	t.Helper()
 	k := fresh(t, change...)
@@ -57,7 +56,7 @@ func newTalk(t *testing.T, change ...func(*Config)) *talk {
 	return k
 }
 
-// fresh is a VM whose QEMU is being started.
+// fresh returns a VM with a starting QEMU.
 func fresh(t *testing.T, change ...func(*Config)) *talk {
 	t.Helper()
 	cfg := Config{
@@ -74,7 +73,7 @@ func fresh(t *testing.T, change ...func(*Config)) *talk {
 	return k
 }
 
-// found is a VM that an earlier runner has left running.
+// found returns a VM left running by an earlier runner.
 func found(t *testing.T, change ...func(*Config)) *talk {
 	t.Helper()
 	return fresh(t, append([]func(*Config){func(c *Config) { c.Start = nil }}, change...)...)
@@ -89,7 +88,7 @@ func withAgent(c *Config) {
 	c.Plan.Sockets = []plan.Socket{{Role: "guestAgent", Path: "/run/agent", Port: "port0"}}
 }
 
-// takesStock answers what is asked at the beginning of a connection.
+// takesStock answers the queries at the beginning of a connection.
 func (k *talk) takesStock() {
 	k.t.Helper()
 	k.answersAll()
@@ -98,7 +97,7 @@ func (k *talk) takesStock() {
 	k.other, k.log = nil, nil
 }
 
-// answersAll answers questions until there are none.
+// answersAll answers queries until none is open.
 func (k *talk) answersAll() {
 	k.t.Helper()
 	answers := map[string]string{
@@ -116,7 +115,7 @@ func (k *talk) answersAll() {
 	}
 }
 
-// nextStep carries out what is to be done now.
+// nextStep executes the current actions.
 func (k *talk) nextStep() {
 	k.t.Helper()
 	step := k.state.Next(k.now)
@@ -163,7 +162,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// line1 is a command as tests write it: the name, and the arguments as JSON.
+// line1 returns a command in the tests' form: the name and the arguments as JSON.
 func line1(c qmp.Command) string {
 	if c.Arguments == nil {
 		return c.Execute
@@ -175,7 +174,7 @@ func line1(c qmp.Command) string {
 	return c.Execute + " " + string(b)
 }
 
-// does requires that these things, and no others, are done now.
+// does requires that exactly these actions are executed now.
 func (k *talk) does(want ...string) {
 	k.t.Helper()
 	k.nextStep()
@@ -184,8 +183,8 @@ func (k *talk) does(want ...string) {
 	require.Equal(k.t, want, did)
 }
 
-// waits requires that nothing is done now, and that Next is wanted after the time;
-// zero: only if something happens.
+// waits requires that nothing is done now, and that Next is due after the time. Zero means that Next is due only after
+// an event.
 func (k *talk) waits(d time.Duration) {
 	k.t.Helper()
 	k.does()
@@ -196,8 +195,7 @@ func (k *talk) waits(d time.Duration) {
 	require.Equal(k.t, d, k.wake.Sub(k.now))
 }
 
-// returns answers the oldest command of a name. A text that begins with "error: "
-// is a refusal.
+// returns answers the oldest command of a name. A text that begins with "error: " is an error.
 func (k *talk) returns(command, answer string) {
 	k.t.Helper()
 	for i, s := range k.open {
@@ -215,7 +213,7 @@ func (k *talk) returns(command, answer string) {
 	require.FailNow(k.t, "not asked", command)
 }
 
-// isDone answers the commands that are open with {}.
+// isDone answers the open commands with {}.
 func (k *talk) isDone() {
 	k.t.Helper()
 	for len(k.open) > 0 {
@@ -223,14 +221,14 @@ func (k *talk) isDone() {
 	}
 }
 
-// is answers a question for the run state.
+// is answers a query of the run state.
 func (k *talk) is(state string) {
 	k.t.Helper()
 	k.does("query-status")
 	k.returns("query-status", state)
 }
 
-// event is an event of QEMU.
+// event sends an event from QEMU.
 func (k *talk) event(name, data string) {
 	k.state.Observe(qmp.Event{Name: name, Data: json.RawMessage(data)}, k.now)
 }
@@ -253,14 +251,14 @@ func (k *talk) ends() Outcome {
 	return *k.ended
 }
 
-// logged requires a line in the log, and forgets the log.
+// logged requires a line in the log and clears the log.
 func (k *talk) logged(text string) {
 	k.t.Helper()
 	require.Contains(k.t, strings.Join(k.log, ""), text)
 	k.log = nil
 }
 
-// faults returns the messages of the faults of a kind.
+// faults returns the messages of the faults with a reason.
 func (k *talk) faults(reason vmstatus.Reason) (messages []string) {
 	for _, p := range k.known.Problems {
 		if p.Reason == reason {

@@ -9,8 +9,7 @@ import (
 	"vmop/runner/status"
 )
 
-// A configuration that was read is in force; one with faults leaves the one before
-// in force.
+// A valid configuration takes effect, and an invalid configuration leaves the previous one active.
 func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withBalloon)
@@ -43,8 +42,7 @@ func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	require.Equal(t, int64(17), k.known.Configuration.Applied)
 }
 
-// A reset that is wished for is recorded before it is said: a runner that takes
-// the VM over must not reset it again.
+// A requested reset is recorded before the command is sent, so that the next runner does not reset the VM again.
 func TestAResetIsRecordedFirst(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -69,8 +67,7 @@ func TestAResetIsRecordedFirst(t *testing.T) {
 	require.Equal(t, []string{"saved", "system_reset"}, order)
 }
 
-// What awaits a restart is in the status, until something else does. A type that
-// fails makes it unknown.
+// Pending changes are shown in the status until they change. If the type fails, they are unknown.
 func TestWhatAwaitsARestart(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

@@ -7,18 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is what a QEMU is.
+// machine is the state of a QEMU.
 type machine string
 
 const (
 	none     machine = "none"
 	runs     machine = "runs"
-	paused   machine = "paused" // at the switch, or with everything sent or received
+	paused   machine = "paused" // at the switch, or after everything was sent or received
 	incoming machine = "incoming"
 	dead     machine = "dead"
 )
 
-// copyOf is how far QEMU's own migration is.
+// copyOf is the state of QEMU's own migration.
 type copyOf string
 
 const (
@@ -29,13 +29,13 @@ const (
 	complete  copyOf = "complete"
 )
 
-// side is what both sides have: a runner that is up or not, with actions and events before it, a
-// record, and a QEMU.
+// side is the state common to both sides: whether the runner is up, its queued actions and events, its record, and its
+// QEMU.
 type side struct {
-	up, lost bool // lost: with its host, for ever
+	up, lost bool // lost forever with its host
 	record   Record
 	todo     [6]Action
-	events   [10]Event // that the runner has not learned yet
+	events   [10]Event // not yet seen by the runner
 	qemu     machine
 }
 
@@ -45,7 +45,7 @@ func (s *side) happens(e Event) {
 	}
 	for i := range s.events {
 		if s.events[i] == e {
-			return // it is to learn of that anyway
+			return // it will learn of it anyway
 		}
 		if s.events[i] == "" {
 			s.events[i] = e
@@ -55,7 +55,7 @@ func (s *side) happens(e Event) {
 	panic("too many events")
 }
 
-// place is one state of the whole.
+// place is one state of the whole system.
 type place struct {
 	src     side
 	source  Source
@@ -67,8 +67,8 @@ type place struct {
 	toSrc   [4]Message
 	copy    copyOf
 	begun   bool // by the user
-	killed  bool // the guest was, by a fault: with its QEMU
-	unknown bool // the target's QEMU was, about when it resumed the guest
+	killed  bool // the guest was killed with its QEMU by a fault
+	unknown bool // the target's QEMU was killed around the time it resumed the guest
 	taken   bool // the guest has been running at the target
 	faults  int
 }
@@ -91,7 +91,7 @@ func shift[T comparable](queue []T) (first T) {
 	return first
 }
 
-// plan puts what a side wants to do behind what it does.
+// plan appends actions to a side's queue.
 func (s *side) plan(actions []Action) {
 	if len(actions) > len(s.todo) || s.todo[0] != (Action{}) {
 		panic(fmt.Sprint("too many actions ", actions))
@@ -109,7 +109,7 @@ func (p *place) cut() {
 	p.tgt.happens(Disconnected)
 }
 
-// steps returns all that can happen next without a fault.
+// steps returns all possible next states without a fault.
 func (p place) steps() (next []place) {
 	next = append(p.sourceSteps(), p.targetSteps()...)
 	next = append(next, p.copySteps()...)
@@ -170,10 +170,10 @@ func (p place) sourceSteps() (next []place) {
 		learn(q, Heard(m))
 		return next
 	}
-	if !p.link && p.source.Stage == Offering { // its patience
+	if !p.link && p.source.Stage == Offering { // its timeout
 		learn(p, Cancelled)
 	}
-	if p.tgt.lost && p.source.Stage != Still && p.source.Stage != Gone { // someone knows that
+	if p.tgt.lost && p.source.Stage != Still && p.source.Stage != Gone { // a user knows it
 		learn(p, Fenced)
 	}
 	return next
@@ -205,7 +205,7 @@ func (p place) targetSteps() (next []place) {
 	}
 	switch p.target.Stage {
 	case Comparing, Preparing, Receiving, Holding:
-		if !p.link { // its patience
+		if !p.link { // its timeout
 			learn(p, Cancelled)
 		}
 		if p.src.lost {
@@ -215,7 +215,7 @@ func (p place) targetSteps() (next []place) {
 	return next
 }
 
-// copySteps is what QEMU does by itself.
+// copySteps returns the steps that QEMU takes by itself.
 func (p place) copySteps() (next []place) {
 	add := func(change func(*place)) {
 		q := p
@@ -225,7 +225,7 @@ func (p place) copySteps() (next []place) {
 	if p.copy == noCopy || p.copy == complete {
 		return nil
 	}
-	if p.src.qemu == dead { // the target's sees the end of the stream
+	if p.src.qemu == dead { // the target's QEMU sees the end of the stream
 		add(func(q *place) {
 			q.copy = noCopy
 			if q.tgt.qemu == incoming {
@@ -263,7 +263,7 @@ func (p place) copySteps() (next []place) {
 			q.copy = complete
 			q.src.happens(Copied)
 		})
-		add(func(q *place) { // the target has it, and the source believes that it failed
+		add(func(q *place) { // the target has everything, and the source reports a failure
 			arrives(q)
 			fails(true)(q)
 		})
@@ -271,7 +271,7 @@ func (p place) copySteps() (next []place) {
 	return next
 }
 
-// atSource carries out an action of the source.
+// atSource executes an action of the source.
 func (p *place) atSource(a Action) {
 	switch a.Do {
 	case Write:
@@ -286,7 +286,7 @@ func (p *place) atSource(a Action) {
 			p.src.happens(Connected)
 		}
 	case Copy:
-		p.copy = active // and fails if there is nothing at the other end
+		p.copy = active // fails if there is no peer
 	case Switch:
 		if p.copy == atSwitch {
 			p.copy = finishing
@@ -310,7 +310,7 @@ func (p *place) atSource(a Action) {
 	}
 }
 
-// atTarget carries out an action of the target.
+// atTarget executes an action of the target.
 func (p place) atTarget(a Action) (next []place) {
 	q := p
 	switch a.Do {
@@ -344,7 +344,7 @@ func (p place) atTarget(a Action) (next []place) {
 	return append(next, q)
 }
 
-// accidents returns what a fault makes of it.
+// accidents returns the next states after a fault.
 func (p place) accidents() (next []place) {
 	add := func(change func(*place)) {
 		q := p
@@ -358,7 +358,7 @@ func (p place) accidents() (next []place) {
 		q.dialing = q.dialing && s != &q.src
 	}
 	kill := func(q *place, s *side) {
-		// Was the guest's memory nowhere else?
+		// Was this the only copy of the guest's memory?
 		q.killed = q.killed || s == &q.src && q.src.record != Moved && !q.taken || s == &q.tgt && q.taken
 		q.unknown = q.unknown || s == &q.tgt && (q.target.Stage == Resuming || q.tgt.record == Taken)
 		s.qemu = dead
@@ -401,12 +401,11 @@ func (p place) accidents() (next []place) {
 	return next
 }
 
-// most is how many faults there are.
+// most is the maximum number of faults.
 const most = 3
 
-// Whatever is lost or killed, and in whatever order things happen: the guest never runs twice, nor at
-// the source after it has been running at the target. And when nothing more happens it runs, unless its QEMU
-// was killed.
+// For any faults and any order of steps, the guest never runs twice, and never at the source after it has run at the
+// target. When nothing more can happen, it is running, unless its QEMU was killed.
 func TestExactlyOneGuest(t *testing.T) {
 	t.Parallel()
 	first := place{faults: most}
@@ -424,7 +423,7 @@ func TestExactlyOneGuest(t *testing.T) {
 		next := p.steps()
 		if len(next) == 0 {
 			ends[fmt.Sprintf("%s %s", p.src.qemu, p.tgt.qemu)]++
-			// Or the runner that knew was killed, too.
+			// The guest may also be lost if the runner that knew its place was killed.
 			excused := p.killed || p.tgt.lost && p.src.record == Moved || p.unknown && p.faults < most-1
 			if p.src.qemu != runs && p.tgt.qemu != runs && !excused {
 				require.FailNow(t, "no guest runs", "%s", history(from, p))
@@ -446,7 +445,7 @@ func TestExactlyOneGuest(t *testing.T) {
 	}
 }
 
-// wrong says what must not be.
+// wrong describes a violated rule, or returns "".
 func (p place) wrong() string {
 	switch {
 	case p.src.qemu == runs && p.tgt.qemu == runs:
@@ -459,7 +458,7 @@ func (p place) wrong() string {
 	return ""
 }
 
-// history is how it came to a state.
+// history describes how a state was reached.
 func history(from map[place]*place, p place) (text string) {
 	for at := &p; at != nil; at = from[*at] {
 		text = at.String() + "\n" + text

@@ -14,15 +14,14 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// qemuImg runs the program.
+// qemuImg runs qemu-img.
 func qemuImg(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "qemu-img", args...).CombinedOutput()
 	require.NoError(t, err, "%s; it is in the Debian package qemu-utils", out)
 }
 
-// QEMU gets the bases that an image had when the VM was first started with it, whatever
-// the image says later.
+// QEMU uses the bases that an image had at the VM's first start, even if the image later names others.
 func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,7 +50,7 @@ func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	kept := folder.Contents(t, at("data"))[basesFile]
 	require.NotContains(t, kept, "absent", "it may be made yet")
 
-	// What runs in QEMU writes headers.
+	// A compromised QEMU can write image headers.
 	qemuImg(t, "rebase", "-u", "-F", "raw", "-b", at("secret"), at("alone.qcow2"))
 	qemuImg(t, "rebase", "-u", "-F", "qcow2", "-b", at("other.qcow2"), at("disk.qcow2"))
 	require.True(t, mayRead("base.qcow2"))
@@ -63,13 +62,13 @@ func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	require.ErrorContains(t, err, "remove "+at("data/"+basesFile)+" to start the VM")
 	require.Equal(t, kept, folder.Contents(t, at("data"))[basesFile])
 
-	// The repository's images are for all VMs, and an overlay may lose its base.
+	// All VMs can use the repository's images, and an overlay may lose its base.
 	qemuImg(t, "rebase", "-u", "-F", "qcow2", "-b", at("repository/golden.qcow2"), at("disk.qcow2"))
 	qemuImg(t, "rebase", "-u", "-b", "", at("alone.qcow2"))
 	require.NoError(t, vm.KeepBases())
 	require.True(t, mayRead("repository/golden.qcow2"))
 
-	// The user may allow what the images say.
+	// The user may allow the bases that images name.
 	qemuImg(t, "rebase", "-u", "-F", "qcow2", "-b", at("other.qcow2"), at("disk.qcow2"))
 	require.Error(t, vm.KeepBases())
 	require.NoError(t, os.Remove(at("data/"+basesFile)))

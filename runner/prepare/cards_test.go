@@ -11,7 +11,7 @@ import (
 	"vmop/vmspec"
 )
 
-// What is behind each kind of network leads to the guest in its own way.
+// Each kind of network produces its own options for the guest's card.
 func TestCards(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("192.0.2.9")
@@ -69,7 +69,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// Ports are those that are wanted; other changes need a restart.
+// Ports are the wanted ports. Other changes need a restart.
 func TestCardsOfARunningMachine(t *testing.T) {
 	t.Parallel()
 	of := func(kind vmspec.NetworkType, port int) *VM {

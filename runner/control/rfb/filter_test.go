@@ -65,7 +65,7 @@ func passed(t *testing.T, data []byte, piece int) string {
 	return all.String()
 }
 
-// For the viewer that types, only the handshake is filtered, so that it does not become the screen's exclusive client.
+// The filter changes only the handshake of a client that types, so that the client shares the screen with others.
 func TestInputOfTheTypist(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []int{1, 5, 1000} {

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// The overall result is the first failed copy's error, and it comes only after all copies have ended.
+// The overall result is the failed copy's error, and it comes only after all copies have ended.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

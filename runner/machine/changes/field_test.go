@@ -12,15 +12,14 @@ import (
 	"vmop/vmspec"
 )
 
-// What becomes of a change of a field.
+// Classes of changes of a field.
 const (
 	listed = "listed"
 	live   = "live"
-	idle   = "idle" // it does not change the plan
+	idle   = "idle" // does not change the plan
 )
 
-// A trial is a change of the rich machine at a path: the value there becomes
-// another, or do is called.
+// A trial is a change of the rich machine at a path: it replaces the value or calls do.
 type trial struct {
 	path  string
 	to    any
@@ -28,13 +27,13 @@ type trial struct {
 	class string
 }
 
-// trials has at least one trial for each field of the vm section.
+// trials contains at least one trial for each field of the vm section.
 var trials = []trial{
 	{path: "vm.name", to: "other", class: listed},
 	{path: "vm.uuid", to: "4b1c5d3e-0000-4000-8000-000000000001", class: listed},
 	{path: "vm.machineType", to: "pc-q35-7.2", class: listed},
 	{path: "vm.accelerator", to: vmspec.AcceleratorKVM, class: listed},
-	{path: "vm.accelerator", to: vmspec.AcceleratorAuto, class: idle}, // it is tcg here
+	{path: "vm.accelerator", to: vmspec.AcceleratorAuto, class: idle}, // it is tcg in these tests
 	{path: "vm.firmware", to: vmspec.FirmwareBIOS, class: listed},
 	{path: "vm.bootMenu", to: false, class: listed},
 	{path: "vm.kernel", to: (*vmspec.Kernel)(nil), class: listed},
@@ -85,11 +84,11 @@ var trials = []trial{
 		s.Network[2].Ports = s.Network[2].Ports[:1]
 	}, class: live},
 	{path: "vm.network[2].ports[0].protocol", to: "udp", class: live},
-	{path: "vm.network[2].ports[0].address", to: "127.0.0.1", class: idle}, // it is that anyway
+	{path: "vm.network[2].ports[0].address", to: "127.0.0.1", class: idle}, // already the default
 	{path: "vm.network[2].ports[0].host", to: 2223, class: live},
 	{path: "vm.network[2].ports[0].guest", to: 23, class: live},
 	{path: "vm.drives[4]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:4] }, class: listed},
-	// Whatever it is, it isn't there when the machine is started.
+	// This drive is always missing when the machine starts.
 	{path: "vm.drives[5]", do: func(s *vmspec.Spec) {
 		s.Drives = append(s.Drives, vmspec.Drive{NBD: &vmspec.NBD{Host: "disks"}})
 		*s = s.WithDefaults()
@@ -108,13 +107,13 @@ var trials = []trial{
 		s.Drives[1].Device, s.Drives[1].Resource = "", "/dev/vg/other"
 	}, class: listed},
 	{path: "vm.drives[0].format", to: "raw", class: listed},
-	{path: "vm.drives[2].format", to: "qcow2", class: idle}, // a CD has none
+	{path: "vm.drives[2].format", to: "qcow2", class: idle}, // a CD has no format
 	{path: "vm.drives[2].bus", to: "scsi", class: listed},
-	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle},    // it is the runner's matter
-	{path: "vm.drives[4].source", to: "debian/12", class: idle}, // so is this
+	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle},    // used only by the runner
+	{path: "vm.drives[4].source", to: "debian/12", class: idle}, // used only by the runner
 	{path: "vm.drives[4].sourceChecksum", to: "", class: idle},
 	{path: "vm.drives[0].readOnly", to: true, class: listed},
-	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is that anyway
+	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is always read-only
 	{path: "vm.drives[0].serial", to: "other", class: listed},
 	{path: "vm.display", to: (*vmspec.Display)(nil), class: listed},
 	{path: "vm.display.outputs", to: 1, class: listed},
@@ -135,8 +134,7 @@ var trials = []trial{
 	{path: "vm.options.watchdog", do: func(s *vmspec.Spec) { s.Options["watchdog"] = "reset" }, class: listed},
 }
 
-// fieldAt finds the value at a path, which is below at; the zero Value if there
-// is none.
+// fieldAt returns the value at a path below at, or the zero Value if it doesn't exist.
 func fieldAt(v reflect.Value, at, path string) reflect.Value {
 	v = concreteValue(v)
 	if !v.IsValid() {
@@ -153,7 +151,7 @@ func fieldAt(v reflect.Value, at, path string) reflect.Value {
 	return reflect.Value{}
 }
 
-// fields returns the paths of all fields of a type, without indexes.
+// fields collects the paths of all fields of a type, without indexes.
 func fields(path string, t reflect.Type, into map[string]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -168,8 +166,7 @@ func fields(path string, t reflect.Type, into map[string]bool) {
 	}
 }
 
-// apply returns a machine after the trial, and false if there is nothing at its
-// path.
+// apply returns a machine after the trial, and false if the path doesn't exist.
 func (tr trial) apply(m Machine) (Machine, bool) {
 	m = copied(m)
 	field := fieldAt(reflect.ValueOf(&m.VM), "vm", tr.path)
@@ -206,8 +203,8 @@ func TestEveryFieldHasATrial(t *testing.T) {
 	require.Empty(t, slices.Sorted(maps.Keys(left)))
 }
 
-// Each change of the rich machine is unchanged in the plan, or live, or listed,
-// and nothing else is listed.
+// Each change of the rich machine is absent from the plan, applied live, or listed as pending, and nothing else is
+// listed.
 func TestEveryField(t *testing.T) {
 	t.Parallel()
 	for _, tr := range trials {
@@ -238,7 +235,7 @@ func TestEveryField(t *testing.T) {
 				require.Contains(t, got, tr.path)
 			}
 			back := pathsOf(pending(t, launch, wanted, running))
-			if tr.class != live { // what is live one way may not be the other
+			if tr.class != live { // a change that is live in one direction may need a restart in the other
 				require.Equal(t, got, back)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// rich is a machine with everything in it, on a computer without KVM.
+// rich returns a machine with every section, on a computer without KVM.
 func rich() Machine {
 	return Machine{
 		DataDir: "/data/rich", RuntimeDir: "/run/rich", CloudInit: "sha256:1", VMType: "standard",
@@ -64,7 +64,7 @@ func rich() Machine {
 	}
 }
 
-// plain is the smallest machine.
+// plain returns the smallest machine.
 func plain() Machine {
 	return Machine{DataDir: "/data/plain", RuntimeDir: "/run/plain", VMType: "standard", VM: vmspec.Spec{
 		Name: "plain", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", Accelerator: vmspec.AcceleratorTCG,
@@ -72,14 +72,14 @@ func plain() Machine {
 	}.WithDefaults()}
 }
 
-// copied returns a machine that shares nothing with another.
+// copied returns a deep copy of a machine.
 func copied(m Machine) Machine {
 	m.VM = m.VM.WithDefaults()
 	return m
 }
 
-// launcher launches machines of the stock types and those in testdata, on a
-// computer on which every file exists, and counts.
+// launcher launches machines of the stock types and the types in testdata, on a computer where every file exists, and
+// counts the launches.
 func launcher(tb testing.TB) (launch Launch, count *int) {
 	tb.Helper()
 	library, err := vmtypes.Open("testdata")
@@ -104,8 +104,7 @@ func launcher(tb testing.TB) (launch Launch, count *int) {
 	}, count
 }
 
-// pending returns the changes between two machines, of which the first runs
-// with the rules of its plan.
+// pending returns the changes between two machines. The first is running with its plan's rules.
 func pending(tb testing.TB, launch Launch, running, wanted Machine) []status.Change {
 	tb.Helper()
 	p, err := launch(tb.Context(), running)

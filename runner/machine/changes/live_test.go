@@ -9,7 +9,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A change is made while the VM runs if it has a rule, up to the rule's bound.
+// A change is applied to the running VM if it has a rule, up to the rule's bound.
 func TestWhatARuleMakesLive(t *testing.T) {
 	t.Parallel()
 	wanted := vmspec.Spec{

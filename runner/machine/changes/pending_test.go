@@ -19,8 +19,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Each case is an edit of a machine that runs, and what awaits a restart then:
-// lines of path, operation, and the two values as JSON.
+// Each case is an edit of a running machine and the resulting pending changes: lines with path, operation and both
+// values as JSON.
 var edits = []struct {
 	about string
 	from  Machine
@@ -168,7 +168,7 @@ var edits = []struct {
 		runtimeDir replace "/run/rich" "/run/other"`},
 }
 
-// optional is a machine of the type options.
+// optional returns a machine of the type options.
 func optional(options map[string]any) Machine {
 	m := plain()
 	m.VMType, m.VM.Options = "options", options
@@ -189,7 +189,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// What a restart changes of QEMU's arguments is shown; what is live changes none.
+// Pending changes show the changed QEMU arguments. Live changes change no arguments.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	launch, _ := launcher(t)
@@ -242,7 +242,7 @@ func TestPendingNeedsTwoMachines(t *testing.T) {
 	require.ErrorContains(t, err, "plan of what is running: ")
 }
 
-// Whenever its time is over, Pending says so and does not guess.
+// Pending returns an error when its context ends.
 func TestPendingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	launch, count := launcher(t)
@@ -269,8 +269,8 @@ func TestPendingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Many edits at once: what is listed and what is live come to all that is
-// wanted, and if nothing is listed, what is live does.
+// After many random edits, the listed and live changes together lead to the wanted machine. If nothing is listed, the
+// live changes are sufficient.
 func TestRandomEdits(t *testing.T) {
 	t.Parallel()
 	launch, count := launcher(t)
@@ -299,7 +299,7 @@ func TestRandomEdits(t *testing.T) {
 		}
 		reached := mixMachines(running, wanted, applied)
 		if len(reached.VM.Check()) > 0 {
-			continue // what does not matter is needed to be valid
+			continue // an unimportant value is needed for validity
 		}
 		require.Equal(t, effectOf(t, launch, wanted), effectOf(t, launch, reached), "seed %d: %s", seed, textOf(t, got))
 	}
@@ -313,14 +313,14 @@ func effectOf(t *testing.T, launch Launch, m Machine) string {
 	return startEffect(p, m)
 }
 
-// randomly returns a valid machine: the rich one after some edits.
+// randomly returns a valid machine: the rich machine after some edits.
 func randomly(t *testing.T, random *rand.Rand) Machine {
 	t.Helper()
 	for {
 		m := copied(rich())
 		for range random.IntN(12) {
 			tr := trials[random.IntN(len(trials))]
-			if fieldAt(reflect.ValueOf(&m.VM), "vm", tr.path).IsValid() { // and not taken away by another edit
+			if fieldAt(reflect.ValueOf(&m.VM), "vm", tr.path).IsValid() { // still exists after the other edits
 				edited, _ := tr.apply(m)
 				m = copied(edited)
 			}
@@ -353,8 +353,7 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// itemMoved returns the path itself, or, if items before it are gone, one of
-// these: what is behind them has another index then.
+// itemMoved returns the path itself, or the path of an earlier removed item, which shifts the following indexes.
 func itemMoved(path string, some set) string {
 	if some[path] {
 		return path

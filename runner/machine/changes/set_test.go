@@ -51,7 +51,7 @@ func TestPlacesOfPaths(t *testing.T) {
 	}
 }
 
-// A change is tried with what the faults name, and no more; else with its item, its section, all.
+// A change is tried with only the fields that the errors name, and otherwise with its item, its section, or everything.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	running, wanted := plain(), copied(plain())

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// QEMU, which a guest may have taken over, has the runner move no thread but its own.
+// The runner moves only QEMU's own threads, even if a guest has taken over QEMU.
 func TestNoThreadOfOthersIsMoved(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true, func(c *drive.Config) {

@@ -31,7 +31,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// qemu plays QEMU: a monitor and a process.
+// qemu simulates a QEMU with a monitor and a process.
 type qemu struct {
 	listener net.Listener
 	ended    chan struct{}
@@ -40,7 +40,7 @@ type qemu struct {
 	mu      sync.Mutex
 	said    []string
 	conn    net.Conn
-	replies map[string]string // in place of the usual ones
+	replies map[string]string // replaces the default replies
 }
 
 func newQEMU(t *testing.T) *qemu {
@@ -72,7 +72,7 @@ func (q *qemu) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// serve greets a client and answers its commands, but for one called "silence".
+// serve greets a client and answers all its commands except "silence".
 func (q *qemu) serve(conn net.Conn) {
 	fmt.Fprintln(conn, `{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 1}, "package": ""}, "capabilities": []}}`)
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
@@ -124,14 +124,14 @@ func (q *qemu) event(name string) {
 	q.says(`{"event": "` + name + `", "data": {"guest": true, "reason": "guest-shutdown"}}`)
 }
 
-// says something to the client.
+// says sends a line to the client.
 func (q *qemu) says(line string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	fmt.Fprintln(q.conn, line)
 }
 
-// answers has QEMU answer a command so from now on.
+// answers sets QEMU's reply to a command.
 func (q *qemu) answers(command, reply string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +148,7 @@ func (q *qemu) dial(t *testing.T) *qmp.Session {
 	return qmp.New(conn)
 }
 
-// agents play those of a guest, which does what it is asked for; the log-in agent is none.
+// agents simulates the agents of a guest that does everything requested. It has no log-in agent.
 type agents struct {
 	*driver
 	left, closed chan struct{}
@@ -181,7 +181,7 @@ func (a agents) Thaw(limit time.Duration, then func(int, error)) {
 }
 func (a agents) Close() { close(a.closed) }
 
-// driver is a Driver of a VM whose guest runs.
+// driver is a Driver of a VM with a running guest.
 type driver struct {
 	*drive.Driver
 	q       *qemu
@@ -242,7 +242,7 @@ func (d *driver) runs(t *testing.T, events ...func(qmp.Event)) *driver {
 	return d
 }
 
-// A guest is let run once its machine is as wanted; its end is the Driver's.
+// The guest runs once its machine is as wanted, and the Driver ends with the VM.
 func TestALife(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true)
@@ -268,8 +268,7 @@ func TestALife(t *testing.T) {
 	d.Sized(nil)
 }
 
-// A command waits for a connection that is being made, one that was said is not
-// said again, and one that is not awaited any more does not return.
+// A command waits while the connection is being made, is never sent twice, and has no effect after it was canceled.
 func TestRequestsAndTheConnection(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true).runs(t)
@@ -298,7 +297,7 @@ func TestRequestsAndTheConnection(t *testing.T) {
 	require.ErrorContains(t, err, "encode the arguments")
 }
 
-// The end of the context stops the VM; a kill leaves the guest no time.
+// The end of the context stops the VM. A kill leaves the guest no time.
 func TestAStop(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true).runs(t)
@@ -318,7 +317,7 @@ func TestAStop(t *testing.T) {
 	require.Equal(t, vmstatus.CauseForced, (<-d.outcome).Cause)
 }
 
-// A VM that was found is connected with, and looked after.
+// The driver connects to an adopted VM and manages it.
 func TestAnAdoptedVM(t *testing.T) {
 	t.Parallel()
 	d := begin(t, false)
@@ -329,8 +328,7 @@ func TestAnAdoptedVM(t *testing.T) {
 	require.Zero(t, d.q.count("cont"))
 }
 
-// A QEMU that ends before its guest runs ends the start, with the reason; so does
-// the patience of who waits.
+// A start fails with the reason if QEMU ends before its guest runs, or when the caller's timeout expires.
 func TestAStartThatFails(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true)
@@ -350,13 +348,13 @@ func TestAStartThatFails(t *testing.T) {
 	require.ErrorIs(t, d.Save(t.Context()), machine.ErrExited)
 }
 
-// helper is a process that has ended.
+// helper is an ended process.
 type helper struct{ *qemu }
 
 func (helper) Name() string            { return "passt" }
 func (helper) Exit() childprocess.Exit { return childprocess.Exit{Code: 3} }
 
-// A helper's end is seen.
+// A helper's end is detected.
 func TestAHelperEnds(t *testing.T) {
 	t.Parallel()
 	gone := helper{newQEMU(t)}
@@ -376,9 +374,8 @@ type tpm struct{ *qemu }
 
 func (tpm) Name() string { return "swtpm" }
 
-// A reset that is requested after the end of the TPM's process is refused, whatever
-// has been noticed of it. QEMU is handed a connection with another process, which
-// ends with it.
+// A reset after the end of the TPM's process is refused, even if the end was not noticed yet. QEMU receives a
+// connection to another process, which ends with QEMU.
 func TestTheTPMEnds(t *testing.T) {
 	t.Parallel()
 	first, second := tpm{newQEMU(t)}, tpm{newQEMU(t)}
@@ -407,13 +404,13 @@ func TestTheTPMEnds(t *testing.T) {
 	<-d.outcome
 }
 
-// withAgent has a port for the guest agent.
+// withAgent adds a port for the guest agent.
 func withAgent(c *drive.Config) {
 	c.Machine.Plan.Sockets = []plan.Socket{{Role: "guestAgent", Path: "/run/agent", Port: "port0"}}
 	c.Machine.GuestAgent, c.Machine.Agents = "guestAgent", []string{"guestAgent"}
 }
 
-// What the State wants of the agents, they are asked for.
+// The driver sends the State's requests to the agents.
 func TestTheAgentsAreAsked(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true, withAgent).runs(t)
@@ -440,7 +437,7 @@ func TestTheAgentsAreAsked(t *testing.T) {
 		"the agent refuses")
 }
 
-// What can't be recorded is not frozen: the next runner would leave it so.
+// A guest is not frozen if the freeze can't be recorded, because the next runner would leave it frozen.
 func TestAFreezeThatIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true, withAgent, func(c *drive.Config) {
@@ -456,7 +453,7 @@ func TestAFreezeThatIsNotRecorded(t *testing.T) {
 	require.Empty(t, d.agents.asked)
 }
 
-// The file system of a disk that is full is measured, and the disk of another file is not.
+// The free space of a full disk is measured, but not if the disk's file has changed.
 func TestAFullDiskIsMeasured(t *testing.T) {
 	t.Parallel()
 	image := filepath.Join(t.TempDir(), "disk.img")
@@ -478,7 +475,7 @@ func TestAFullDiskIsMeasured(t *testing.T) {
 	}
 }
 
-// A disk that is to be attached is opened for QEMU; one that can't be is a failure of it.
+// An attached disk is opened for QEMU. Failure to open it is the disk's failure.
 func TestDisksAreOpened(t *testing.T) {
 	t.Parallel()
 	image := filepath.Join(t.TempDir(), "disk.img")
@@ -506,7 +503,7 @@ func TestDisksAreOpened(t *testing.T) {
 	wait.Until(t, func() bool { return d.q.count("blockdev-add") > 0 })
 }
 
-// Requests from many goroutines are what the race detector sees.
+// Concurrent requests are free of data races.
 func TestManyAskAtOnce(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true).runs(t)

@@ -14,7 +14,7 @@ import (
 	"vmop/internal/outbound"
 )
 
-// Only a server that says nothing is one that would keep QEMU waiting.
+// Only a silent server is one that QEMU must not open.
 func TestWhichServersQEMUIsKeptFrom(t *testing.T) {
 	t.Parallel()
 	here := outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }}
@@ -34,14 +34,14 @@ func TestWhichServersQEMUIsKeptFrom(t *testing.T) {
 	}
 }
 
-// QEMU follows redirects itself, so a server that redirects to an internal address is refused.
+// A server that redirects to an internal address is refused, because QEMU follows redirects itself.
 func TestWhichAddressesQEMUIsKeptFrom(t *testing.T) {
 	t.Parallel()
 	front := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest/meta-data", http.StatusFound))
 	t.Cleanup(front.Close)
 	host := strings.TrimPrefix(front.URL, "http://")
 	for address, rule := range map[string]outbound.Rule{
-		front.URL:            outbound.Named(host), // by the redirect
+		front.URL:            outbound.Named(host), // allowed by the redirect
 		front.URL + "/x.iso": {},                   // in a pod
 		"http://localhost" + host[strings.LastIndex(host, ":"):]: {},
 	} {

@@ -14,10 +14,10 @@ import (
 
 const askThreads = "query-cpus-fast"
 
-// onCPUs is a rule for the guest's CPUs 0, 1 and 3.
+// onCPUs returns a rule for the guest's CPUs 0, 1 and 3.
 func onCPUs() plan.Rule { return plan.Affinity{CPUs: [][]int{{4}, {5, 6}, nil, {7}}} }
 
-// threads is what query-cpus-fast answers.
+// threads returns an answer to query-cpus-fast.
 func threads(ids ...int) string {
 	var list []map[string]any
 	for index, id := range ids {
@@ -41,8 +41,7 @@ func (k *talk) places(err error, want ...reconcile.Placement) {
 	}
 }
 
-// A machine that has just been started has the CPUs that it is to have before their
-// threads are asked for.
+// In a newly started machine, the threads are queried only after the machine has all its wanted CPUs.
 func TestCPUsOfTheGuestArePlacedOnceTheyAreThere(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{}, onCPUs(), fourCPUs())
@@ -56,7 +55,7 @@ func TestCPUsOfTheGuestArePlacedOnceTheyAreThere(t *testing.T) {
 	k.places(nil, reconcile.Placement{Thread: 100, CPUs: []int{4}}, reconcile.Placement{Thread: 101, CPUs: []int{5, 6}})
 	k.silent()
 
-	k.want.CPUs = 4 // those that come later are placed, too, and the others left alone
+	k.want.CPUs = 4 // later CPUs are placed as well, and the others are left unchanged
 	k.says(add(2, "cpu-2"), add(3, "cpu-3"))
 	k.isDone()
 	k.says(askThreads)
@@ -66,8 +65,8 @@ func TestCPUsOfTheGuestArePlacedOnceTheyAreThere(t *testing.T) {
 	k.complains()
 }
 
-// A machine that an earlier runner has left is looked at once: it may have been killed
-// before it had placed a CPU. A CPU that was unplugged and came back has another thread.
+// An adopted machine is checked immediately, because the earlier runner may have been killed before it placed a CPU. A
+// CPU that was unplugged and plugged again has a new thread.
 func TestCPUsOfAMachineThatWasFoundArePlaced(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true}, fourCPUs(), onCPUs())
@@ -86,7 +85,7 @@ func TestCPUsOfAMachineThatWasFoundArePlaced(t *testing.T) {
 	k.places(nil, reconcile.Placement{Thread: 201, CPUs: []int{5, 6}})
 	k.silent()
 
-	k.want.CPUs = 1 // the number of a thread that has gone may be that of another one
+	k.want.CPUs = 1 // the id of an ended thread may belong to another thread
 	k.says("query-kvm")
 	k.returns(kvm)
 	k.says(del("cpu-2"), del("cpu-1"))
@@ -107,7 +106,7 @@ func TestCPUsOfAMachineThatWasFoundArePlaced(t *testing.T) {
 	k.silent()
 }
 
-// What the host refuses is a problem, and tried again later: a CPU may come online.
+// A placement that the host refuses is reported as a problem and retried later, because a CPU may come online.
 func TestACPUThatCannotBePlacedIsAProblem(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{}, onCPUs())
@@ -130,7 +129,7 @@ func TestACPUThatCannotBePlacedIsAProblem(t *testing.T) {
 	k.silent()
 }
 
-// QEMU is not believed anything that would keep the others waiting.
+// Implausible thread ids from QEMU, which could slow down other processes, are rejected.
 func TestThreadsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{}, onCPUs())

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Where a disk is, its name says, as long as it is the one that is wanted.
+// A disk's block node name contains its slot, as long as it is the wanted disk.
 func TestSlotOf(t *testing.T) {
 	t.Parallel()
 	data := reconcile.Drive{Index: 2}
@@ -54,7 +54,7 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
-// said returns commands as QEMU gets them, by their names in order, and the arguments of the last of each name.
+// said returns the names of commands in order as sent to QEMU, and the arguments of the last command of each name.
 func said(t *testing.T, commands []qmp.Command) (names []string, arguments map[string]map[string]any) {
 	t.Helper()
 	arguments = map[string]map[string]any{}
@@ -68,7 +68,8 @@ func said(t *testing.T, commands []qmp.Command) (names []string, arguments map[s
 	return names, arguments
 }
 
-// QEMU checks the certificate of an NBD server before it opens the disk, and removes the credentials when that fails.
+// QEMU verifies the certificate of an NBD server before it opens the disk, and the credentials are removed after a
+// failure.
 func TestAnNBDServersCertificateIsVerified(t *testing.T) {
 	t.Parallel()
 	data := reconcile.Drive{Index: 1}
@@ -91,7 +92,7 @@ func TestAnNBDServersCertificateIsVerified(t *testing.T) {
 	require.Equal(t, of["id"], arguments["object-del"]["id"])
 }
 
-// A CD drive gets the address that it has had: the target of a migration has it where the source has.
+// A CD drive keeps its address, because the target of a migration must use the source's address.
 func TestACDDriveKeepsItsAddress(t *testing.T) {
 	t.Parallel()
 	cd := reconcile.Drive{Index: 1}
@@ -116,7 +117,7 @@ func TestACDDriveKeepsItsAddress(t *testing.T) {
 	names, _ = said(t, a.Plug)
 	require.Equal(t, []string{"qom-set"}, names)
 
-	for _, rule := range []plan.Disks{onSCSI, onUSB} { // QEMU finds one
+	for _, rule := range []plan.Disks{onSCSI, onUSB} { // QEMU chooses one
 		_, arguments = said(t, reconcile.AttachmentOf(rule, cd, reconcile.Slot{}, nil).Do[:3])
 		require.NotContains(t, arguments["device_add"], "port")
 		require.NotContains(t, arguments["device_add"], "scsi-id")

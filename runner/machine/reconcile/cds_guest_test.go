@@ -17,8 +17,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A real guest gets CD drives, reads them, gets another medium, and keeps a drive as long as it has locked its
-// tray, also when the runner is killed in between.
+// A real guest receives CD drives, reads them and changes a medium. It keeps a drive while its tray is locked, even if
+// the runner is killed meanwhile.
 func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -57,7 +57,7 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	first, other := cd("cd0", "medium1"), cd("cd-1", "medium2")
 	l.want.Drives = []reconcile.Drive{first}
 	l.become("cd0 Attached")
-	// The device is there before it can be read.
+	// The device appears before it can be read.
 	read := func(device, text string) {
 		c.tells("until head -n 1 /dev/"+device+" 2>/dev/null | grep "+text+"; do usleep 100000; done", "^"+text)
 	}
@@ -73,7 +73,7 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	l.become("cd0 Attached")
 	c.tells("while [ -b /dev/sr1 ]; do usleep 100000; done; echo gone", "^gone")
 
-	// Another medium is another drive: the first one stays until the guest has let go of it.
+	// Another medium uses another drive, and the first drive stays until the guest has released it.
 	pid := c.tells("sleep 1000 </dev/sr0 >/dev/null 2>&1 & echo pid=$!", `pid=(\d+)`)
 	c.tells("until [ -b /proc/"+pid+"/fd/0 ]; do usleep 10000; done; echo locked", "^locked")
 	l.want.Drives = []reconcile.Drive{cd("cd0", "medium3")}
@@ -90,7 +90,7 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	l.become("cd0 Attached")
 	read("sr0", "medium3")
 
-	// What is left of an attachment is removed, and the guest sees a drive that an earlier runner has not plugged in.
+	// The rest of an attachment is removed, and the guest sees a drive that an earlier runner did not plug in.
 	l.want.Drives = []reconcile.Drive{}
 	l.become()
 	require.NotContains(t, l.nodes(), `"c0-`)
@@ -114,8 +114,8 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	}
 }
 
-// cdOfAServer has a guest get a CD drive whose medium is a server's, which comes late, and lose it, though the runner
-// is killed meanwhile. The guest isn't stopped by a server that is away.
+// cdOfAServer gives a guest a CD drive with a medium from a server that starts late, and removes it, with the runner
+// killed meanwhile. An unreachable server does not stop the guest.
 func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 	s := newDiskServer(l.t, medium)
 	s.export.ReadOnly = true
@@ -145,7 +145,8 @@ func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 	c.tells("while [ -b /dev/sr0 ]; do usleep 100000; done; echo gone", "^gone")
 }
 
-// A CD drive needs no guest to come and go: on SCSI it is removed itself, and on USB the device that it is in.
+// CD drives are attached and detached without the guest's help: a SCSI drive is removed itself, and a USB drive with
+// its USB device.
 func TestCDDrivesNeedNoGuest(t *testing.T) {
 	t.Parallel()
 	for holder, bus := range map[string]string{"": "scsi0.0", "usb-bot": "usb.0"} {

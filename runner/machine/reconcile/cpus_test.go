@@ -64,7 +64,7 @@ func TestOneCPUNeedsNoQuestion(t *testing.T) {
 
 	k = newTalk(t, reconcile.Start{Running: true}, fourCPUs())
 	k.want.CPUs = 1
-	k.says(askCPUs) // it is unknown what was done to a machine that was found running
+	k.says(askCPUs) // earlier commands to an adopted machine are unknown
 	k.returns(slots(4))
 	k.silent()
 }
@@ -95,13 +95,13 @@ func TestACPUThatCannotBePluggedIsTriedAgainLater(t *testing.T) {
 	for _, pause := range []time.Duration{500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000} {
 		k.waits(pause * time.Millisecond)
 		k.passes(pause * time.Millisecond)
-		k.says(askCPUs) // what went wrong may have been done nevertheless
+		k.says(askCPUs) // a failed command may have been executed
 		k.returns(slots(4, "cpu-1"))
 		k.says(add(2, "cpu-2"))
 		k.returns("error: out of memory")
 	}
 	k.want.CPUs = 4
-	k.says(askCPUs) // another wish is tried at once
+	k.says(askCPUs) // a new wish is tried immediately
 	k.returns(slots(4, "cpu-1"))
 	k.says(add(2, "cpu-2"), add(3, "cpu-3"))
 	k.isDone()
@@ -109,8 +109,7 @@ func TestACPUThatCannotBePluggedIsTriedAgainLater(t *testing.T) {
 	k.complains()
 }
 
-// unplugging is a machine with all CPUs, of which two are wanted, that has been
-// asked to give up the others.
+// unplugging returns a machine with all CPUs plugged that has been asked to unplug all but two.
 func unplugging(t *testing.T) *talk {
 	t.Helper()
 	k := newTalk(t, reconcile.Start{Running: true}, fourCPUs())
@@ -134,7 +133,7 @@ func TestTheGuestGivesUpCPUsInItsOwnTime(t *testing.T) {
 	k.event("ACPI_DEVICE_OST", `{"info": {"device": "cpu-3", "slot": "3", "slot-type": "CPU", "source": 3, "status": 132}}`)
 	k.says(askCPUs)
 	k.returns(slots(4, "cpu-1", "cpu-2", "cpu-3"))
-	k.waits(3 * time.Second) // it is under way
+	k.waits(3 * time.Second) // in progress
 
 	k.passes(time.Second)
 	k.event("DEVICE_DELETED", `{"path": "/machine/peripheral/cpu-3/lapic"}`)
@@ -158,7 +157,7 @@ func TestAGuestThatSaysNothingIsLookedAt(t *testing.T) {
 	k.waits(5 * time.Second)
 	k.passes(5 * time.Second)
 	k.says(askCPUs)
-	k.returns(slots(4, "cpu-1")) // no event came, or all were lost
+	k.returns(slots(4, "cpu-1")) // the event did not come or was lost
 	k.silent()
 	k.complains()
 }
@@ -188,7 +187,7 @@ func TestAGuestThatRefusesSaysSo(t *testing.T) {
 	k.complains("vm.currentCpus: the guest refuses to give up CPU cpu-3 (ACPI status 0x82)")
 }
 
-// QEMU's own event for it counts if it is about a CPU that is to go.
+// QEMU's own event for a refusal counts only for a CPU that is being unplugged.
 func TestAGuestThatRefusesByAnEvent(t *testing.T) {
 	t.Parallel()
 	for device, want := range map[string][]string{
@@ -223,7 +222,7 @@ func TestCPUsThatAreWantedAgainComeBack(t *testing.T) {
 	k.passes(time.Second)
 	k.want.CPUs = 4
 	k.says(askCPUs)
-	k.returns(slots(4, "cpu-1", "cpu-2", "cpu-3")) // the guest still has them
+	k.returns(slots(4, "cpu-1", "cpu-2", "cpu-3")) // still plugged
 	k.waits(time.Minute)
 	k.complains()
 
@@ -235,7 +234,7 @@ func TestCPUsThatAreWantedAgainComeBack(t *testing.T) {
 	k.isDone()
 	k.waits(59 * time.Second)
 	k.passes(59 * time.Second)
-	k.says(askCPUs) // cpu-2 was given up without a word
+	k.says(askCPUs) // cpu-2 was unplugged without an event
 	k.returns(slots(4, "cpu-1", "", "cpu-3"))
 	k.says(add(2, "cpu-2"))
 	k.isDone()

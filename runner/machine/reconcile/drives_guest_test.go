@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// threePorts is a rule for disks, and the options that make its ports.
+// threePorts returns a rule for disks and the options that create its ports.
 func threePorts() (plan.Disks, []string) {
 	rule := plan.Disks{Driver: "virtio-blk-pci"}
 	var options []string
@@ -29,14 +29,14 @@ func threePorts() (plan.Disks, []string) {
 	return rule, options
 }
 
-// wantedDisk returns a disk that is to be attached.
+// wantedDisk returns a disk to attach.
 func wantedDisk(index int, file, serial string) reconcile.Drive {
 	return reconcile.Drive{Index: index, Drive: vmspec.Drive{
 		Type: vmspec.DriveRaw, File: file, Format: "raw", Serial: serial,
 	}}
 }
 
-// states returns those of all disks, in their order.
+// states returns the states of all disks in order.
 func states(f reconcile.Facts) (list []string) {
 	for _, d := range f.Drives {
 		list = append(list, d.Name+" "+d.State)
@@ -50,13 +50,13 @@ func (l *live) become(want ...string) reconcile.Facts {
 	return l.until(fmt.Sprint(want), func(f reconcile.Facts) bool { return slices.Equal(states(f), want) })
 }
 
-// nodes are the names of QEMU's block nodes that disks have been attached by.
+// nodes returns the names of QEMU's block nodes of attached disks.
 func (l *live) nodes() string {
 	return string(l.ask("query-named-block-nodes", map[string]any{"flat": true}))
 }
 
-// A guest that has no driver for it doesn't release a disk. A reset takes the disk from it, if
-// not the file from QEMU.
+// A guest without a driver does not release a disk. A reset removes the disk from the guest, but QEMU may keep its file
+// open.
 func TestAGuestThatReleasesNothing(t *testing.T) {
 	t.Parallel()
 	rule, options := threePorts()
@@ -65,7 +65,7 @@ func TestAGuestThatReleasesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
 	l.want.Drives = []reconcile.Drive{}
 	l.settles("nothing")
-	l.ask("cont", nil) // there is no system, only firmware
+	l.ask("cont", nil) // there is only firmware
 	l.want.Drives = []reconcile.Drive{wantedDisk(0, filepath.Join(l.qemu.Dir, "none"), "data")}
 	require.Equal(t, []string{"data Failed"}, states(l.complains("vm.drives[0]: attach the disk: open")))
 	l.want.Drives = []reconcile.Drive{wantedDisk(0, file, "data")}
@@ -84,7 +84,7 @@ func TestAGuestThatReleasesNothing(t *testing.T) {
 	})
 }
 
-// A revision is reported only with all the disks that the machine has by it.
+// A revision is reported only when the machine has all the disks of that revision.
 func TestTheRevisionOfTheDrives(t *testing.T) {
 	t.Parallel()
 	rule, options := threePorts()
@@ -99,12 +99,12 @@ func TestTheRevisionOfTheDrives(t *testing.T) {
 	}
 	l.want.Drives = []reconcile.Drive{}
 	require.Empty(t, reported(5))
-	l.ask("cont", nil) // there is no system that would release a disk, only firmware
+	l.ask("cont", nil) // only firmware, which never releases a disk
 	l.want.Drives = []reconcile.Drive{wantedDisk(0, file, "data")}
 	require.Len(t, reported(6), 1)
 	l.become("data Attached")
 
-	// Before the next runner has asked QEMU, it doesn't know that there is a disk to detach.
+	// The next runner does not know about the disk to detach until it has queried QEMU.
 	l.want.Drives, l.want.DrivesRevision = []reconcile.Drive{}, 7
 	l.machine = reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true})
 	asked := reconcile.New(plan.Rules{rule}, reconcile.Start{Running: true})

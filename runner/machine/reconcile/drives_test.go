@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// opens requires that these disks are opened now, and nothing is said, and returns the first.
+// opens requires that these disks are opened now without sending a command, and returns the first.
 func (k *talk) opens(serials ...string) reconcile.Drive {
 	k.t.Helper()
 	step := k.step()
@@ -32,8 +32,8 @@ func served(index int, serial string) reconcile.Drive {
 	}}
 }
 
-// A server that is about to be there is asked ten times in a second, and one that stays away ever more rarely. One of
-// a manager's drives is on its way, and is asked once in a second.
+// A starting server is asked ten times per second, and an absent server less and less often. A manager's drive in
+// transit is asked for once per second.
 func TestAServerIsSoonAskedAgain(t *testing.T) {
 	t.Parallel()
 	rule, _ := threePorts()
@@ -67,8 +67,8 @@ func TestAServerIsSoonAskedAgain(t *testing.T) {
 	require.Equal(t, "blockdev-add", k.step().Requests[0].Command.Execute)
 }
 
-// While servers are asked that don't answer, other disks are attached and detached, and the list of disks changes. An
-// answer is of the server that was asked, and not of another one that the disk has meanwhile.
+// While servers don't answer, other disks are attached and detached, and the list of disks can change. An answer
+// belongs to the server that was asked, even if the disk now has another server.
 func TestNothingWaitsForAServer(t *testing.T) {
 	t.Parallel()
 	rule, _ := threePorts()
@@ -81,7 +81,7 @@ func TestNothingWaitsForAServer(t *testing.T) {
 	k.plugsIn("near", 0)
 
 	k.want.Drives = []reconcile.Drive{served(0, "another"), served(1, "far"), served(2, "near")}
-	d := k.opens("another") // and not once more far
+	d := k.opens("another") // and far is not opened again
 	k.passes(time.Minute)
 	k.machine.Opened(d, nil, nil, k.now)
 	k.plugsIn("another", 1)
@@ -92,18 +92,18 @@ func TestNothingWaitsForAServer(t *testing.T) {
 	k.want.Drives[1] = moved
 	k.machine.Opened(far, nil, nil, k.now)
 	require.Equal(t, moved, k.opens("far"))
-	k.want.Drives = k.want.Drives[:1] // near goes, of which QEMU knows the certificates
+	k.want.Drives = k.want.Drives[:1] // near goes; QEMU has its certificates
 	k.says(`qom-get {"path":"/objects/tls-near","property":"dir"}`)
 	k.returns(`"/tls"`)
 	asked := k.opens("near")
 	require.Equal(t, "/tls", asked.NBD.TLS)
-	k.machine.Opened(moved, nil, nil, k.now) // which isn't wanted any more
+	k.machine.Opened(moved, nil, nil, k.now) // no longer wanted
 	k.silent()
 	k.machine.Opened(asked, nil, nil, k.now)
 	require.Equal(t, "device_del", k.step().Requests[0].Command.Execute)
 }
 
-// plugsIn requires that a disk is attached now, and QEMU says then that it has it, and those before.
+// plugsIn requires that a disk is attached now, and answers that QEMU has this disk and all earlier disks.
 func (k *talk) plugsIn(serial string, place int) {
 	k.t.Helper()
 	step := k.step()
@@ -122,7 +122,7 @@ func (k *talk) plugsIn(serial string, place int) {
 	require.Len(k.t, k.blocks, place+1)
 }
 
-// As many disks as a machine can have are asked for at once, and found again by names that QEMU takes.
+// The maximum number of disks is attached without waiting, and each is recognized again by a name that QEMU accepts.
 func TestDisksAreAttachedAtOnce(t *testing.T) {
 	t.Parallel()
 	rule := plan.Disks{Driver: "virtio-blk-pci"}
@@ -142,11 +142,11 @@ func TestDisksAreAttachedAtOnce(t *testing.T) {
 		k.plugsIn(d.Serial, i)
 	}
 	k.silent()
-	k.event("STOP", "") // says nothing of disks
+	k.event("STOP", "") // unrelated to disks
 	k.event("DEVICE_DELETED", `{"device": "another"}`)
 	k.passes(time.Second)
 	k.silent()
-	for _, e := range []string{"RESET", "DEVICE_DELETED"} { // QEMU has taken what it was asked to take
+	for _, e := range []string{"RESET", "DEVICE_DELETED"} { // QEMU has removed the requested disk
 		name, _, _ := strings.Cut(strings.TrimPrefix(k.blocks[0], `{"qdev": "/machine/peripheral/`), `"`)
 		k.event(e, `{"device": "`+name+`"}`)
 		k.passes(time.Second)

@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// hostileRules are all that there are.
+// hostileRules returns rules of all kinds.
 func hostileRules(seed byte) plan.Rules {
 	rules := append(plan.Rules{plan.Affinity{CPUs: [][]int{{0}, nil, {1, 2}}}}, simRules...)
 	if seed&1 == 1 {
@@ -31,8 +31,8 @@ func hostileRules(seed byte) plan.Rules {
 //	?          QEMU refuses
 //	+          the time of the next wake comes
 //
-// The runner never panics, is never busier than a person at the keyboard would
-// be, and what it says can be sent.
+// The runner never panics, sends no more commands than a person could type, and produces only
+// commands that can be encoded.
 func FuzzReplies(f *testing.F) {
 	f.Add(byte(0), "={\"running\": true}\n={\"qemu\": {\"major\": 8}}\n=[{\"type\": \"t\", \"props\": {\"core-id\": 1}}]\n+\n={}\n=[]\n+")
 	f.Add(byte(1), "RESUME \n=-1\n=[{\"qdev\": \"cd0\", \"inserted\": null, \"locked\": true, \"tray_open\": false}]\nDEVICE_TRAY_MOVED {\"id\": \"cd0\", \"tray-open\": true}\n?\n+\n!\n+")
@@ -50,7 +50,7 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// hostile is a machine whose QEMU a script plays.
+// hostile is a machine with a scripted QEMU.
 type hostile struct {
 	t       *testing.T
 	machine *reconcile.Machine
@@ -58,7 +58,7 @@ type hostile struct {
 	now     time.Time
 	wake    time.Time
 	open    []reconcile.Request
-	said    []time.Time // when commands were said, in the last second
+	said    []time.Time // times of the commands sent in the last second
 }
 
 func newHostile(t *testing.T, seed byte) *hostile {

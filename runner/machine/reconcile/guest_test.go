@@ -18,21 +18,21 @@ type console struct{ *guest.Console }
 
 func (l *live) console() *console {
 	l.t.Helper()
-	require.NotEmpty(l.t, l.ask("query-status", nil)) // QEMU is up, and listens
+	require.NotEmpty(l.t, l.ask("query-status", nil)) // QEMU is up and listening
 	conn, err := net.Dial("unix", filepath.Join(l.qemu.Dir, "c"))
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { conn.Close() })
 	return &console{guest.Listen(l.t, conn)}
 }
 
-// tells runs a command in the guest, and returns the last that it says in a line that matches.
+// tells runs a command in the guest and returns the last match from its output.
 func (c *console) tells(command, pattern string) string {
 	c.Type("sh " + command)
 	found := c.Await(pattern)
 	return found[len(found)-1]
 }
 
-// linux returns the options by which QEMU boots a guest, whose console is l.console.
+// linux returns the options with which QEMU boots a guest with the console l.console.
 func linux(image guest.Image) []string {
 	return []string{
 		"-m", "256M", "-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,
@@ -40,7 +40,7 @@ func linux(image guest.Image) []string {
 	}
 }
 
-// runs lets a guest of linux run, and returns its console.
+// runs runs a guest of linux and returns its console.
 func (l *live) runs() *console {
 	l.t.Helper()
 	c := l.console()
@@ -49,8 +49,8 @@ func (l *live) runs() *console {
 	return c
 }
 
-// A real guest gives up CPUs. Every QEMU can unplug them, but not all survive what comes later. What else a guest takes
-// part in is tested with the runner's machines, by TestStockTypesRun.
+// A real guest releases CPUs. Every QEMU can unplug CPUs, but not all versions survive the following steps.
+// TestStockTypesRun tests other operations that involve a guest.
 func TestARealGuestGivesUpCPUs(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()

@@ -30,7 +30,7 @@ func putIn(file string) string {
 	return fmt.Sprintf(`blockdev-change-medium {"filename":%q,"format":"raw","id":"cd0","read-only-mode":"read-only"}`, file)
 }
 
-// drive is what query-block says of the CD drive.
+// drive returns query-block's answer for the CD drive.
 func drive(file string, isLocked, open bool) string {
 	inserted := ""
 	if file != "" {
@@ -40,7 +40,7 @@ func drive(file string, isLocked, open bool) string {
 		{"device": "cd0-medium", "qdev": "cd0", "removable": true, "locked": %t, "tray_open": %t%s}]`, isLocked, open, inserted)
 }
 
-// withCD is a machine that was started with a.iso in its drive.
+// withCD returns a machine started with a.iso in its drive.
 func withCD(t *testing.T) *talk {
 	k := newTalk(t, reconcile.Start{Media: map[int]string{1: "/a.iso"}}, plan.Medium{Drive: 1, Device: "cd0"})
 	k.event("RESUME", "")
@@ -78,7 +78,7 @@ func TestAMediumIsChanged(t *testing.T) {
 	}
 }
 
-// What QEMU may not read is not tried, until it is something else.
+// A medium that QEMU may not read is not tried until it changes.
 func TestAMediumThatIsDenied(t *testing.T) {
 	t.Parallel()
 	k := withCD(t)
@@ -169,7 +169,7 @@ func TestTheGuestsOwnEjectIsRespected(t *testing.T) {
 	k.silent()
 	k.event("DEVICE_TRAY_MOVED", trayCloses)
 	k.event("DEVICE_TRAY_MOVED", trayOpens)
-	k.silent() // after a change, too
+	k.silent() // even after a change
 	k.has(reconcile.Medium{File: "/b.iso", Open: true})
 }
 
@@ -183,7 +183,7 @@ func TestAMissingFileLeavesTheMedium(t *testing.T) {
 	k.complains("vm.drives[1].file: change the medium to /b.iso: Could not open '/b.iso': No such file or directory")
 	k.has(reconcile.Medium{File: "/a.iso", Pending: true})
 	k.passes(500 * time.Millisecond)
-	k.says(askBlocks) // is it still as it was?
+	k.says(askBlocks) // is it unchanged?
 	k.returns(drive("/a.iso", false, false))
 	k.says(putIn("file:/b.iso"))
 	k.returns(missing)
@@ -203,7 +203,7 @@ func TestALostAnswerIsLookedUp(t *testing.T) {
 	k.loses()
 	k.passes(500 * time.Millisecond)
 	k.says(askBlocks)
-	k.returns(drive("/b.iso", false, false)) // it was done
+	k.returns(drive("/b.iso", false, false)) // it succeeded
 	k.silent()
 	k.complains()
 }
@@ -228,7 +228,7 @@ func TestTheMediaOfARunningMachineAreAskedFor(t *testing.T) {
 				plan.Medium{Drive: 2, Device: "cd1"})
 			k.want.Media = map[int]string{1: c.want, 2: ""}
 			k.says(askBlocks)
-			k.returns(drive(c.file, false, false)) // one question for both
+			k.returns(drive(c.file, false, false)) // one query for both
 			k.says(c.says...)
 			k.complains("vm.drives[2].file: the machine has no block device cd1")
 			require.Len(t, k.machine.Facts().Media, 1)
@@ -270,8 +270,8 @@ func TestATrayThatMovesAllTheTimeIsNotChased(t *testing.T) {
 	require.LessOrEqual(t, said, 9*4)
 }
 
-// A password in an address is an object of QEMU while the medium is opened, and in no name
-// of a file or message. A new password is another attempt.
+// An address's password is passed as a QEMU object while the medium is opened, and appears in no file name or message.
+// A new password causes another attempt.
 func TestAPasswordIsInNoName(t *testing.T) {
 	t.Parallel()
 	const forget = `object-del {"id":"cd0_password"}`
@@ -300,8 +300,8 @@ func TestAPasswordIsInNoName(t *testing.T) {
 	k.silent()
 }
 
-// QEMU opens a web address in its main thread, where it keeps the guest waiting: it does
-// not get one whose server is silent.
+// QEMU opens web addresses in its main thread and thereby blocks the guest. A medium with a silent server is therefore
+// not passed to QEMU.
 func TestAServerThatDoesNotAnswerStopsNoGuest(t *testing.T) {
 	t.Parallel()
 	const address = "http://h/b.iso"
@@ -326,11 +326,10 @@ func TestAServerThatDoesNotAnswerStopsNoGuest(t *testing.T) {
 	k.silent()
 	k.complains()
 	k.has(reconcile.Medium{File: address})
-	k.machine.Answers(address, nil, k.now) // twice means nothing
+	k.machine.Answers(address, nil, k.now) // a repeated answer has no effect
 }
 
-// A server that answers, and keeps QEMU waiting all the same, is left alone for minutes,
-// whatever the guest does with the tray.
+// A server that answers but then blocks QEMU is not tried again for minutes, whatever the guest does with the tray.
 func TestAServerThatStopsTheGuestIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const address = "https://h/b.iso"
@@ -350,7 +349,7 @@ func TestAServerThatStopsTheGuestIsLeftAlone(t *testing.T) {
 		k.returns(drive("/a.iso", false, false))
 	}
 	k.says(putIn(address))
-	k.returns("error: CURL: 404") // at once
+	k.returns("error: CURL: 404") // immediately
 	k.waits(time.Minute)
 	k.wantCD("/b.iso")
 	k.says(askBlocks)

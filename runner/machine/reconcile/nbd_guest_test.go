@@ -18,7 +18,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// diskServer is a qemu-nbd that can be ended and started again.
+// diskServer is a qemu-nbd that can be stopped and restarted.
 type diskServer struct {
 	t      *testing.T
 	export nbd.Export
@@ -56,7 +56,7 @@ func newDiskServer(t *testing.T, image string) *diskServer {
 	return s
 }
 
-// startValues starts it, and waits until it answers.
+// startValues starts the server and waits until it answers.
 func (s *diskServer) startValues() {
 	s.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func (s *diskServer) drive(index int, serial string) reconcile.Drive {
 	}}
 }
 
-// A machine without places says so, and what QEMU may not use isn't tried.
+// A machine without free slots reports it, and a disk that QEMU may not use isn't tried.
 func TestADiskOfANBDServerThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := newDiskServer(t, filepath.Join(t.TempDir(), "none"))

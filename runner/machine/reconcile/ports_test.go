@@ -51,7 +51,7 @@ func TestPortsAreForwarded(t *testing.T) {
 	k.complains()
 }
 
-// A machine that was found running is asked, and what clients of a killed runner had opened is closed.
+// An adopted machine's ports are queried, and the ports opened by a killed runner's clients are closed.
 func TestPortsOfAFoundMachine(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true, Ports: portsWanted(tcp(2222, 22))}, portsRule)
@@ -79,7 +79,7 @@ func TestPortsOfAFoundMachine(t *testing.T) {
 	k.complains("vm.network[1].ports: change the ports: QEMU has no user network net1")
 }
 
-// A real QEMU closes and opens ports, and says when it can't.
+// A real QEMU closes and opens ports and reports failures.
 func TestPortsOfQEMU(t *testing.T) {
 	t.Parallel()
 	first, second, taken := freePort(t), freePort(t), freePort(t)
@@ -90,7 +90,7 @@ func TestPortsOfQEMU(t *testing.T) {
 	datagrams := usernet.Forward{Protocol: "udp", Address: "127.0.0.1", Host: first, Guest: 53}
 	l.want.Ports = portsWanted(datagrams, tcp(second, 80))
 	l.settles("other ports")
-	require.True(t, listening(second)) // another program may have the first port by now
+	require.True(t, listening(second)) // another program may use the first port by now
 	var said string
 	require.NoError(t, json.Unmarshal(l.ask(usernet.List().Execute, usernet.List().Arguments), &said))
 	require.ElementsMatch(t, l.want.Ports[1], usernet.Parse(said)["net1"])

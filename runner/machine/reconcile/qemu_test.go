@@ -18,25 +18,25 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// live is a QEMU that runs, and what brings it near to what is wanted.
+// live is a running QEMU and the reconciling machine.
 type live struct {
 	t       *testing.T
 	qemu    *paused.QEMU
 	machine *reconcile.Machine
 	want    reconcile.Desired
 	said    []string // all commands
-	// pretend replaces what QEMU returns for a command.
+	// pretend replaces QEMU's answers to commands.
 	pretend map[string]string
 }
 
-// startQEMU starts a paused QEMU without anything but what the options say.
+// startQEMU starts a paused QEMU with only the given options.
 func startQEMU(t *testing.T, start reconcile.Start, rules plan.Rules, options ...string) *live {
 	t.Helper()
 	q := paused.Start(t, append([]string{"-cpu", "max"}, options...)...)
 	return &live{t: t, qemu: q, machine: reconcile.New(rules, start)}
 }
 
-// ask runs a command of the test itself.
+// ask runs the test's own command.
 func (l *live) ask(command string, arguments any) json.RawMessage {
 	l.t.Helper()
 	ctx, cancel := wait.Context(l.t.Context())
@@ -46,7 +46,7 @@ func (l *live) ask(command string, arguments any) json.RawMessage {
 	return reply
 }
 
-// step says what is to be said and hears the answers.
+// step sends the pending commands and passes on the answers.
 func (l *live) step() reconcile.Step {
 	l.t.Helper()
 	step := l.machine.Next(l.want, time.Now())
@@ -89,8 +89,7 @@ func (l *live) step() reconcile.Step {
 	return step
 }
 
-// until continues as the runner does until the facts are as the test wants them,
-// and there is nothing more to say at once.
+// until continues like the runner until the facts satisfy done and no command is pending.
 func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Facts {
 	l.t.Helper()
 	late := wait.Over(l.t)
@@ -117,13 +116,13 @@ func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Fac
 	}
 }
 
-// settles continues until nothing is said at once and there is no problem.
+// settles continues until no command is pending and there is no problem.
 func (l *live) settles(what string) reconcile.Facts {
 	l.t.Helper()
 	return l.until(what, func(f reconcile.Facts) bool { return len(f.Problems) == 0 })
 }
 
-// complains continues until there is a problem with the text.
+// complains continues until a problem contains the text.
 func (l *live) complains(text string) reconcile.Facts {
 	l.t.Helper()
 	return l.until(text, func(f reconcile.Facts) bool {
@@ -131,7 +130,7 @@ func (l *live) complains(text string) reconcile.Facts {
 	})
 }
 
-// file makes a file with a size in the test's directory.
+// file creates a file with a size in the test's directory.
 func (l *live) file(name string, size int64) string {
 	l.t.Helper()
 	path := filepath.Join(l.qemu.Dir, name)
@@ -140,7 +139,7 @@ func (l *live) file(name string, size int64) string {
 	return path
 }
 
-// blockInfo is what query-block says of a device.
+// blockInfo is a device in query-block's answer.
 type blockInfo struct {
 	QDev     string `json:"qdev"`
 	TrayOpen bool   `json:"tray_open"`
@@ -198,7 +197,7 @@ func TestRealMediaOfBothKindsOfDrives(t *testing.T) {
 	require.Empty(t, l.block("cd1").Inserted.File)
 	require.False(t, l.block("cd1").TrayOpen)
 
-	// A new runner finds everything out.
+	// A new runner reads the complete state.
 	l.machine = reconcile.New(rules, reconcile.Start{Running: true})
 	l.want.Media = map[int]string{1: odd, 2: ""}
 	l.said = nil
@@ -279,7 +278,7 @@ func TestARealMachineIsPluggedBeforeItRuns(t *testing.T) {
 	require.Equal(t, "/machine/peripheral/cpu-2", all[1].Path)
 	require.Equal(t, "/machine/peripheral/cpu-1", all[2].Path)
 
-	l.want.CPUs = 4 // while it runs, too
+	l.want.CPUs = 4 // even while the guest is running
 	l.ask("cont", nil)
 	require.Equal(t, 4, l.settles("running").CPUs)
 	l.want.CPUs = 2

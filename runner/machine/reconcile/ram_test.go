@@ -24,14 +24,14 @@ func TestTheBalloonIsSetBeforeTheGuestRuns(t *testing.T) {
 	for want, says := range map[int64][]string{
 		128: {inflate(128)},
 		256: nil,
-		300: nil, // the machine has no more
+		300: nil, // the machine's maximum
 		0:   nil, // no wish
 	} {
 		k := newTalk(t, reconcile.Start{}, balloon())
 		k.want.RAM = want * mib
 		k.says(says...)
 		k.isDone()
-		k.silent() // a guest that does not run does nothing
+		k.silent() // no command while the guest isn't running
 		require.Equal(t, 256*mib, k.machine.Facts().RAM)
 		k.complains()
 	}
@@ -80,12 +80,12 @@ func TestAGuestThatDoesNotReachTheTargetIsLeftAlone(t *testing.T) {
 	k.silent()
 	k.complains("vm.currentRam: the guest has 256 MiB instead of the 64 MiB requested, and has come no closer for a minute; check that it loads the driver of the balloon")
 
-	k.event("BALLOON_CHANGE", actual(147)) // the driver was loaded at last
+	k.event("BALLOON_CHANGE", actual(147)) // the driver was loaded finally
 	k.complains()
 	for range 7 {
 		k.passes(32 * time.Second)
 		k.says("query-balloon")
-		k.returns(actual(147 + 3)) // now and then it takes some back
+		k.returns(actual(147 + 3)) // the guest sometimes takes some memory back
 	}
 	k.silent()
 	require.Len(t, k.machine.Facts().Problems, 1)
@@ -98,7 +98,7 @@ func TestARefusedBalloonIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true}, balloon())
 	k.want.RAM = 64 * mib
-	k.says(inflate(64)) // the value set before is not known
+	k.says(inflate(64)) // the earlier value is unknown
 	k.returns("error: No balloon device has been activated")
 	k.waits(500 * time.Millisecond)
 	k.complains("vm.currentRam: set the balloon: No balloon device has been activated")
@@ -134,7 +134,7 @@ func TestWhenEventsWereLostTheStateIsAskedFor(t *testing.T) {
 	k.machine.Doubt()
 	k.says("query-status", "query-balloon", askCPUs)
 	k.event("STOP", "")
-	k.returns(`{"running": true}`, actual(200), slots(4)) // is that before the STOP or after it?
+	k.returns(`{"running": true}`, actual(200), slots(4)) // this answer may be from before or after the STOP
 	k.says("query-status")
 	k.returns(`{"running": false}`)
 	require.False(t, k.machine.Facts().Running)

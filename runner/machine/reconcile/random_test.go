@@ -12,11 +12,11 @@ import (
 	"vmop/runner/machine/reconcile"
 )
 
-// mostCommands is how many commands there may be in any second. A new wish for
-// everything takes 30; the rest is for what fails and is tried again.
+// mostCommands is the maximum number of commands in any second. A new wish for everything needs 30. The rest is for
+// retries of failed commands.
 const mostCommands = 70
 
-// walk is a machine, the QEMU it speaks with, and the time.
+// walk is a machine, its QEMU, and the time.
 type walk struct {
 	t       testing.TB
 	rng     *rand.Rand
@@ -24,7 +24,7 @@ type walk struct {
 	machine *reconcile.Machine
 	want    reconcile.Desired
 	now     time.Time
-	said    []time.Time // when commands were said, in the last second
+	said    []time.Time // times of the commands sent in the last second
 	resets  int64
 }
 
@@ -32,7 +32,7 @@ func newWalk(t testing.TB, seed uint64) *walk {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &walk{t: t, rng: rng, sim: newSim(rng), now: time.Unix(1_700_000_000, 0)}
 	start := reconcile.Start{Media: map[int]string{1: "/a.iso", 2: ""}}
-	if rng.IntN(2) == 0 { // found running
+	if rng.IntN(2) == 0 { // adopted
 		start = reconcile.Start{Running: true}
 		w.sim.running = true
 	}
@@ -44,7 +44,7 @@ func newWalk(t testing.TB, seed uint64) *walk {
 	return w
 }
 
-// goes lets time pass and hands the events over.
+// goes advances the time and passes on the events.
 func (w *walk) goes(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.sim.passes(d)
@@ -54,7 +54,7 @@ func (w *walk) goes(d time.Duration) {
 	w.sim.out = nil
 }
 
-// turn asks for the next step and carries it out.
+// turn executes the next step.
 func (w *walk) turn() reconcile.Step {
 	step := w.machine.Next(w.want, w.now)
 	require.True(w.t, step.Wake.IsZero() || step.Wake.After(w.now))
@@ -64,7 +64,7 @@ func (w *walk) turn() reconcile.Step {
 	for _, r := range step.Requests {
 		w.said = append(w.said, w.now)
 		reply, err := w.sim.run(r.Command)
-		if w.rng.IntN(2) == 0 { // an event comes before the answer, or after it
+		if w.rng.IntN(2) == 0 { // an event comes before or after the answer
 			w.goes(0)
 		}
 		w.machine.Answer(r, reply, err, w.now)
@@ -81,7 +81,7 @@ func (w *walk) turn() reconcile.Step {
 	return step
 }
 
-// moody continues for a while with a QEMU that is not to be trusted.
+// moody continues for some turns with an unreliable QEMU.
 func (w *walk) moody(turns int) {
 	var wished time.Duration
 	for range turns {
@@ -102,7 +102,7 @@ func (w *walk) moody(turns int) {
 	}
 }
 
-// obeyed continues until everything is as wanted, which it has to become.
+// obeyed continues until everything is as wanted, and fails if that does not happen.
 func (w *walk) obeyed() {
 	w.sim.behaves()
 	w.goes(0)
@@ -111,7 +111,7 @@ func (w *walk) obeyed() {
 	}
 	w.resets++
 	w.want = desires(w.rng, w.resets)
-	w.want.Sizes[0] = max(w.want.Sizes[0], w.sim.size) // a smaller one is complained about
+	w.want.Sizes[0] = max(w.want.Sizes[0], w.sim.size) // a smaller size is reported as a problem
 	end := w.now.Add(time.Hour)
 	for w.now.Before(end) {
 		step := w.turn()
@@ -135,8 +135,8 @@ func (w *walk) obeyed() {
 	w.t.Fatalf("an hour later: %v, problems: %v", w.sim.fulfills(w.want), w.machine.Facts().Problems)
 }
 
-// Whatever QEMU and its guest do, the runner asks for little, and when they do
-// as commanded, all becomes as wanted, and then it is quiet.
+// Whatever QEMU and its guest do, the runner sends a bounded number of commands. When they obey, everything becomes as
+// wanted and the runner is then silent.
 func TestRandomDialoguesConverge(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// bothDisplays are a SPICE server and the VNC server with an id.
+// bothDisplays contains rules for a SPICE server and the VNC server with an id.
 var bothDisplays = []plan.Rule{plan.Password{Protocol: "spice"}, plan.Password{Protocol: "vnc", Display: "vnc0"}}
 
 func set(text string) []string {
@@ -47,7 +47,7 @@ func TestPasswordAndExpiryFollowTheirFiles(t *testing.T) {
 		{"t", "+60", setAndExpire("t", "+60"), 2},
 		{"t", "+60", nil, 2},
 		{"t", "+90", expire("+90"), 2},
-		{"t", "", expire("never"), 2}, // QEMU would keep the old one
+		{"t", "", expire("never"), 2}, // QEMU would keep the old expiry
 		{"u", "", setAndExpire("u", "never"), 3},
 		{"u", "now", expire("now"), 3},
 	} {
@@ -71,7 +71,7 @@ func TestAPasswordCannotBeTakenAway(t *testing.T) {
 	k.silent()
 	k.complains()
 
-	k = newTalk(t, reconcile.Start{}) // a machine that was started without
+	k = newTalk(t, reconcile.Start{}) // a machine started without rules
 	k.want.Password = secret("s", "")
 	k.silent()
 }
@@ -89,7 +89,7 @@ func TestARefusedPasswordIsSetAgainOnAllDisplays(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(k.machine.Facts()), "s+9")
 	k.waits(500 * time.Millisecond)
 	k.want.Password = secret("s", "")
-	k.says(setAndExpire("s", "never")...) // it is unknown which display has what
+	k.says(setAndExpire("s", "never")...) // it is unknown which display has which password
 	k.isDone()
 	k.silent()
 	k.complains()
@@ -102,9 +102,9 @@ func TestALargerCounterResets(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{})
 	k.want.ResetCounter = counter(3)
-	k.silent() // the first is only remembered
+	k.silent() // the first change is only remembered
 	k.want.ResetCounter = counter(4)
-	k.silent() // the guest does not run yet
+	k.silent() // the guest isn't running yet
 	k.event("RESUME", "")
 	k.silent()
 	k.want.ResetCounter = counter(7)
@@ -152,7 +152,7 @@ func TestAMachineThatWasFoundRunningKnowsItsCounter(t *testing.T) {
 	k.says("system_reset")
 }
 
-// disks is what query-block says of a disk with a size.
+// disks returns query-block's answer for a disk with a size.
 func disks(size int64) string {
 	return fmt.Sprintf(`[{"device": "", "qdev": "/machine/peripheral/disk0/virtio-backend",
 		"inserted": {"file": "/d", "node-name": "disk0-format", "image": {"virtual-size": %d}}}]`, size)
@@ -162,7 +162,7 @@ func TestADiskGrows(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{}, plan.Disk{Drive: 0, Device: "disk0"})
 	k.want.Sizes = map[int]int64{0: 1000}
-	k.silent() // QEMU has opened it a moment ago
+	k.silent() // QEMU has just opened it
 	k.event("RESUME", "")
 	k.want.Sizes = map[int]int64{0: 2000}
 	k.says(askBlocks)
@@ -177,12 +177,12 @@ func TestADiskGrows(t *testing.T) {
 	k.silent() // never smaller
 	k.complains("vm.drives[0]: /d has only 500 bytes on the host, but the guest's disk has 2048: the guest has lost what was beyond; restore its size, and check the guest's file systems")
 	k.want.Sizes = map[int]int64{0: 2000}
-	k.silent() // as large as QEMU's sectors
+	k.silent() // rounded to QEMU's sectors
 	k.complains()
 	k.want.Sizes = map[int]int64{0: 3000}
 	k.says(askBlocks)
 	k.returns(disks(4096))
-	k.silent() // QEMU knows of more already
+	k.silent() // QEMU already has a larger size
 	k.want.Sizes = map[int]int64{0: 5000}
 	k.says(askBlocks)
 	k.returns("[]")

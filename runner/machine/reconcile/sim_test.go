@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// simRules are the rules of the machine that sim plays.
+// simRules are the rules of the machine simulated by sim.
 var simRules = plan.Rules{
 	plan.CPUs{Boot: 1, Maximum: 4, ID: "cpu-%d"},
 	plan.Balloon{Device: "balloon0", Maximum: 256 * mib},
@@ -26,26 +26,26 @@ var simRules = plan.Rules{
 	plan.Password{Protocol: "vnc", Display: "vnc0"},
 }
 
-// sim is a QEMU with a guest, as far as the rules know it. While it is moody,
-// it refuses, forgets, lies and babbles; the guest, too.
+// sim simulates a QEMU with a guest, as far as the rules need it. While it is moody, QEMU and the guest refuse, forget,
+// lie and babble.
 type sim struct {
 	rng      *rand.Rand
 	moody    bool
 	running  bool
 	cpus     [4]string // paths by slot
-	made     [4]int    // when it was plugged
+	made     [4]int    // times of plugging
 	plugged  int
 	target   int64
 	actual   int64
 	drives   map[string]*simDrive
 	size     int64
-	shrunk   bool // which destroys data
+	shrunk   bool // data loss
 	password map[string]string
 	expiry   map[string]string
 	resets   int
 
-	after []later // what will happen
-	lost  bool    // an event was
+	after []later // future changes
+	lost  bool    // an event was lost
 	out   []qmp.Event
 }
 
@@ -54,7 +54,7 @@ type simDrive struct {
 	open, locked bool
 }
 
-// later is something that the guest does in its own time.
+// later is a delayed action of the guest.
 type later struct {
 	in time.Duration
 	do func()
@@ -70,7 +70,7 @@ func newSim(rng *rand.Rand) *sim {
 
 func (s *sim) chance(percent int) bool { return s.moody && s.rng.IntN(100) < percent }
 
-// emit says an event, or loses it.
+// emit sends or loses an event.
 func (s *sim) emit(name, data string) {
 	if s.chance(20) {
 		s.lost = true
@@ -83,7 +83,7 @@ func (s *sim) guest(do func()) {
 	s.after = append(s.after, later{time.Duration(s.rng.IntN(3000)) * time.Millisecond, do})
 }
 
-// passes lets the guest do what is due.
+// passes advances the time and runs the guest's due actions.
 func (s *sim) passes(d time.Duration) {
 	due := s.after
 	s.after = nil
@@ -92,7 +92,7 @@ func (s *sim) passes(d time.Duration) {
 			s.after = append(s.after, l)
 			continue
 		}
-		if !s.chance(30) { // it forgets
+		if !s.chance(30) { // the guest forgets
 			l.do()
 		}
 	}
@@ -106,7 +106,7 @@ func (s *sim) move(id string, open bool) {
 	}
 }
 
-// babble is events that nothing asked for.
+// babble sends unsolicited events.
 func (s *sim) babble() {
 	id := []string{"cd0", "cd1"}[s.rng.IntN(2)]
 	switch s.rng.IntN(9) {
@@ -257,7 +257,7 @@ func (s *sim) unplug(id string) (any, error) {
 	}
 	made := s.made[i]
 	s.guest(func() {
-		if s.cpus[i] != "" && s.made[i] == made { // it may be another CPU meanwhile
+		if s.cpus[i] != "" && s.made[i] == made { // it may be another CPU by now
 			s.cpus[i] = ""
 			s.emit("DEVICE_DELETED", fmt.Sprintf(`{"path": "/machine/peripheral/%s/lapic"}`, id))
 		}
@@ -265,8 +265,7 @@ func (s *sim) unplug(id string) (any, error) {
 	return struct{}{}, nil
 }
 
-// behaves ends all moods. A guest's balloon driver goes by what the device says,
-// not by earlier commands.
+// behaves ends all unreliable behavior. A guest's balloon driver follows the device's value, not earlier commands.
 func (s *sim) behaves() {
 	s.moody = false
 	s.pause(false)
@@ -281,7 +280,7 @@ func (s *sim) inflate(target int64) {
 	})
 }
 
-// openTray opens an unlocked tray, and asks the guest for a locked one.
+// openTray opens an unlocked tray, or asks the guest to open a locked tray.
 func (s *sim) openTray(id string) bool {
 	d := s.drives[id]
 	if !d.open && d.locked {
@@ -304,7 +303,7 @@ func (s *sim) change(id, file string) (any, error) {
 	return struct{}{}, nil
 }
 
-// desires returns any wish that can be fulfilled, with the counter.
+// desires returns a random achievable wish with the reset counter.
 func desires(rng *rand.Rand, resets int64) reconcile.Desired {
 	files := []string{"", "/a.iso", "/b.iso", "http://h/c.iso"}
 	return reconcile.Desired{
@@ -316,7 +315,7 @@ func desires(rng *rand.Rand, resets int64) reconcile.Desired {
 	}
 }
 
-// fulfills says what of a wish is not fulfilled.
+// fulfills returns the unfulfilled parts of a wish.
 func (s *sim) fulfills(want reconcile.Desired) []string {
 	var missing []string
 	check := func(ok bool, what string, args ...any) {
@@ -342,7 +341,7 @@ func (s *sim) fulfills(want reconcile.Desired) []string {
 	return missing
 }
 
-// sameMedia compares what the facts say with what is in the drives.
+// sameMedia compares the media in the facts with the drives.
 func (s *sim) sameMedia(f reconcile.Facts) bool {
 	return maps.Equal(map[int]string{1: s.drives["cd0"].file, 2: s.drives["cd1"].file},
 		map[int]string{1: f.Media[1].File, 2: f.Media[2].File})

@@ -15,24 +15,24 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// talk is a dialogue between the machine's rules and QEMU, played by the test.
+// talk is a dialogue between the machine's rules and a QEMU played by the test.
 type talk struct {
 	t       *testing.T
 	machine *reconcile.Machine
 	want    reconcile.Desired
 	now     time.Time
-	open    []reconcile.Request // not answered
-	silence map[string]bool     // of servers, which is not awaited
+	open    []reconcile.Request // unanswered commands
+	silence map[string]bool     // unanswered servers
 	asked   []string            // servers
 
-	blocks, nodes []string // that QEMU has of disks that were attached
+	blocks, nodes []string // QEMU's nodes of attached disks
 }
 
 func newTalk(t *testing.T, start reconcile.Start, rules ...plan.Rule) *talk {
 	return &talk{t: t, machine: reconcile.New(rules, start), now: time.Unix(1_700_000_000, 0)}
 }
 
-// line is a command as tests write it: the name, and the arguments as JSON.
+// line returns a command in the tests' form: the name and the arguments as JSON.
 func line(c qmp.Command) string {
 	if c.Arguments == nil {
 		return c.Execute
@@ -44,7 +44,7 @@ func line(c qmp.Command) string {
 	return c.Execute + " " + string(b)
 }
 
-// step is the next one. Servers answer at once, but for those in silence.
+// step returns the next step. All servers except the ones in silence answer immediately.
 func (k *talk) step() reconcile.Step {
 	step := k.machine.Next(k.want, k.now)
 	if len(step.Servers) == 0 {
@@ -61,7 +61,7 @@ func (k *talk) step() reconcile.Step {
 	return next
 }
 
-// says requires that these commands, and no others, are said now.
+// says requires that exactly these commands are sent now.
 func (k *talk) says(want ...string) {
 	k.t.Helper()
 	step := k.step()
@@ -73,14 +73,13 @@ func (k *talk) says(want ...string) {
 	k.open = append(k.open, step.Requests...)
 }
 
-// silent requires that nothing is said, and that nothing will be unless
-// something happens.
+// silent requires that no command is sent now or later without a new event.
 func (k *talk) silent() {
 	k.t.Helper()
 	k.waits(0)
 }
 
-// waits requires that nothing is said now, but after the time.
+// waits requires that no command is sent now, and that the next step comes after the time.
 func (k *talk) waits(d time.Duration) {
 	k.t.Helper()
 	step := k.step()
@@ -94,8 +93,7 @@ func (k *talk) waits(d time.Duration) {
 	require.Equal(k.t, d, step.Wake.Sub(k.now))
 }
 
-// returns answers the commands that are open in their order; "" is {}. A text
-// that begins with "error: " is a refusal.
+// returns answers the open commands in order. "" stands for {}, and a text that begins with "error: " is an error.
 func (k *talk) returns(answers ...string) {
 	k.t.Helper()
 	require.Len(k.t, k.open, len(answers))
@@ -113,13 +111,13 @@ func (k *talk) returns(answers ...string) {
 	k.open = nil
 }
 
-// isDone answers the commands that are open with {}.
+// isDone answers the open commands with {}.
 func (k *talk) isDone() {
 	k.t.Helper()
 	k.returns(make([]string, len(k.open))...)
 }
 
-// loses answers nothing: the session has given up.
+// loses drops the open commands because the session has ended.
 func (k *talk) loses() {
 	for _, r := range k.open {
 		k.machine.Answer(r, nil, errors.New("no reply"), k.now)
@@ -127,14 +125,14 @@ func (k *talk) loses() {
 	k.open = nil
 }
 
-// event is an event of QEMU.
+// event sends an event from QEMU.
 func (k *talk) event(name, data string) {
 	k.machine.Observe(qmp.Event{Name: name, Data: json.RawMessage(data)}, k.now)
 }
 
 func (k *talk) passes(d time.Duration) { k.now = k.now.Add(d) }
 
-// complains requires these problems, each "path: message".
+// complains requires these problems, each as "path: message".
 func (k *talk) complains(want ...string) {
 	k.t.Helper()
 	var problems []string
@@ -144,8 +142,8 @@ func (k *talk) complains(want ...string) {
 	require.Equal(k.t, want, problems)
 }
 
-// slots is what query-hotpluggable-cpus answers: the highest first, the CPU of
-// the start last. Those in between have the ids, from the lowest; "" is free.
+// slots returns query-hotpluggable-cpus' answer: the highest CPU first, the initial CPU last. The CPUs in between have
+// the given ids, starting with the lowest CPU. "" stands for a free slot.
 func slots(total int, plugged ...string) string {
 	list := make([]map[string]any, 0, total)
 	for core := total - 1; core >= 0; core-- {

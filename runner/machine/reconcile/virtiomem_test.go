@@ -43,7 +43,7 @@ func TestMemoryIsPlugged(t *testing.T) {
 		complaints []string
 	}{
 		{100, 0, []string{"vm.currentRam: 100 MiB are requested, but the guest always has 256 MiB"}},
-		{2048, 512, nil}, // what is beyond awaits a restart
+		{2048, 512, nil}, // a larger value needs a restart
 	} {
 		k.want.RAM = tt.wish * mib
 		k.says(request(tt.says))
@@ -66,7 +66,7 @@ func TestAGuestThatKeepsItsMemory(t *testing.T) {
 	k.passes(time.Second)
 	k.says(request(0))
 	k.isDone()
-	for range 8 { // the first tells where it is
+	for range 8 { // the first answer contains its path
 		k.passes(time.Minute)
 		k.says(askMemory)
 		k.returns(fmt.Sprint(100 * mib))

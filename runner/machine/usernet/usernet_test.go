@@ -9,7 +9,7 @@ import (
 	"vmop/runner/machine/usernet"
 )
 
-// said is what QEMU 7.2 says of two networks. (runner/machine/reconcile and runner/control ask a real one.)
+// said is QEMU 7.2's output for two networks. (runner/machine/reconcile and runner/control test a real QEMU.)
 const said = "Hub -1 (n0):\r\n  Protocol[State]    FD  Source Address  Port   Dest. Address  Port RecvQ SendQ\r\n" +
 	"  TCP[HOST_FORWARD]   3       127.0.0.1 34571       10.0.2.15    80     0     0\r\n" +
 	"  TCP[ESTABLISHED]   17       127.0.0.1 34571       10.0.2.15    80     0     0\r\n" +

@@ -18,11 +18,11 @@ func TestClientsWithoutANameAreCounted(t *testing.T) {
 	a.LoggedIn("")
 	a.LoggedIn("")
 	require.Len(t, a.Shown(), 2)
-	a.Disconnected("") // that which has not logged in
+	a.Disconnected("") // the client that has not logged in
 	require.Len(t, a.Shown(), 2)
 	a.Disconnected("")
 	a.Disconnected("")
-	a.Disconnected("") // one that was never seen
+	a.Disconnected("") // a client that was never seen
 	require.Empty(t, a.Shown())
 	require.Empty(t, a.clients)
 }
@@ -46,7 +46,7 @@ func TestAClientThatIsKnownStaysWhereItIs(t *testing.T) {
 	require.Equal(t, []string{"b", "a", "", ""}, left)
 }
 
-// A client that has connected and not logged in is not shown, whatever QEMU answers; one whose connection was not seen
+// A connected client that has not logged in is not shown, whatever QEMU answers. A client whose connection was not seen
 // counts as a viewer.
 func TestTheUndecidedAreNotShown(t *testing.T) {
 	t.Parallel()
@@ -67,8 +67,8 @@ func TestTheUndecidedAreNotShown(t *testing.T) {
 	require.False(t, a.overflow)
 }
 
-// Whatever comes, the memory is bounded, and the changes add up to what is
-// shown. In the end the list is what QEMU answers.
+// For any events the memory is bounded, and the reported changes add up to the shown list. In the end the list equals
+// QEMU's answer.
 func TestAFloodOfClients(t *testing.T) {
 	t.Parallel()
 	var a List

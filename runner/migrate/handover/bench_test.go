@@ -13,7 +13,7 @@ import (
 	"vmop/test/wait"
 )
 
-// await returns when QEMU says that something has happened, by the host's clock.
+// await returns the host's time of a QEMU event.
 func (m *machine) await(event string) time.Time {
 	m.t.Helper()
 	ctx, cancel := wait.Context(m.t.Context())
@@ -30,7 +30,7 @@ func (m *machine) await(event string) time.Time {
 	}
 }
 
-// BenchmarkCopy measures how fast a disk is copied that has something everywhere.
+// BenchmarkCopy measures the copy speed of a disk without holes.
 func BenchmarkCopy(b *testing.B) {
 	const size = 1 << 30
 	from := filepath.Join(b.TempDir(), "disk")

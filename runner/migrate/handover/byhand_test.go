@@ -21,19 +21,19 @@ import (
 	"vmop/test/wait"
 )
 
-// What the guest of the benchmark has, in bytes: of its memory, and of its disk, as much is not zero.
+// The benchmark guest's nonzero data in memory and on its disk, in bytes.
 const (
 	benchMemory = 256 << 20
 	benchDisk   = 64 << 20
 )
 
-// benchRAM is all of the memory; see start for the odd size.
+// benchRAM is the total memory; see start for the odd size.
 const benchRAM = "524296K"
 
-// took is what one move has taken: from the start of the target's QEMU to RESUME, and from STOP to that.
+// took contains the duration of a move: from the start of the target's QEMU to RESUME, and from STOP to RESUME.
 type took struct{ total, downtime time.Duration }
 
-// noise makes a file of so many bytes that can't be compressed.
+// noise creates a file with incompressible bytes.
 func noise(t testing.TB, size int) string {
 	t.Helper()
 	text := make([]byte, size)
@@ -44,7 +44,7 @@ func noise(t testing.TB, size int) string {
 	return path
 }
 
-// moving is a trial of the benchmark, whose guest runs. If its disk is local, it is moved with its disk.
+// moving returns a trial of the benchmark with a running guest. A local disk is moved with the guest.
 func moving(b *testing.B, memory string, local bool) *trial {
 	b.Helper()
 	path := disk(b, false)
@@ -63,7 +63,7 @@ func moving(b *testing.B, memory string, local bool) *trial {
 	return r
 }
 
-// byRunners moves the guest as runners do.
+// byRunners moves the guest with runners.
 func (r *trial) byRunners() (t took) {
 	r.t.Helper()
 	if r.toDisk != r.disk {
@@ -77,7 +77,7 @@ func (r *trial) byRunners() (t took) {
 	return took{end.Sub(begin), end.Sub(r.from.await("STOP"))}
 }
 
-// does runs commands of one of the QEMUs.
+// does runs QMP commands.
 func (m *machine) does(list ...qmp.Command) {
 	m.t.Helper()
 	for _, c := range list {
@@ -102,7 +102,7 @@ func (m *machine) becomes(status string) {
 	}
 }
 
-// certificates makes those of both sides of a QEMU, and returns the command that gives them to it.
+// certificates creates the certificates of both sides for a QEMU, and returns the command that passes them to it.
 func (m *machine) certificates(k link.Keys, endpoint string) qmp.Command {
 	m.t.Helper()
 	for name, text := range map[string]string{
@@ -115,7 +115,7 @@ func (m *machine) certificates(k link.Keys, endpoint string) qmp.Command {
 	}}
 }
 
-// byHand moves the guest as someone does who has both monitors, without anything being recorded.
+// byHand moves the guest manually over both monitors, without recording anything.
 func (r *trial) byHand(encrypted bool) took {
 	r.t.Helper()
 	local := r.toDisk != r.disk
@@ -179,7 +179,7 @@ func (r *trial) byHand(encrypted bool) took {
 	return r.resumes(begin, r.from.await("STOP"))
 }
 
-// copies copies the disk to a block node, and returns when both are in step.
+// copies copies the disk to a block node, and returns when both are in sync.
 func (m *machine) copies(to members) {
 	m.t.Helper()
 	m.does(
@@ -191,7 +191,7 @@ func (m *machine) copies(to members) {
 	m.await("BLOCK_JOB_READY")
 }
 
-// resumes lets the guest run at the target when that has all of it.
+// resumes runs the guest at the target after the transfer.
 func (r *trial) resumes(begin, stop time.Time) took {
 	r.t.Helper()
 	r.to.becomes("completed")
@@ -208,8 +208,8 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// BenchmarkMigration moves an idle guest by two runners, and by hand, with TLS and without, in turns, and prints how
-// these compare (make bench-migration).
+// BenchmarkMigration moves an idle guest alternately with two runners and by hand, with and without TLS, and prints a
+// comparison (make bench-migration).
 func BenchmarkMigration(b *testing.B) {
 	memory, before := noise(b, benchMemory), measure.Load()
 	rows := [][]string{
@@ -253,13 +253,13 @@ func BenchmarkMigration(b *testing.B) {
 			}
 		})
 	}
-	if rounds > 1 { // each benchmark is run once before
+	if rounds > 1 { // the first run of a benchmark has one round
 		fmt.Printf("load %s before, %s after; medians of %d rounds\n", before, measure.Load(), rounds)
 		measure.Table(os.Stdout, rows)
 	}
 }
 
-// middle returns the median and the least, in milliseconds.
+// middle returns the median and the minimum in milliseconds.
 func middle(all []took, of func(took) time.Duration) (median, least float64) {
 	list := make([]float64, len(all))
 	for i, t := range all {

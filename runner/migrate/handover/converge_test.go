@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The pause is raised every two passes up to its bound; only when QEMU can't slow the guest down any more, and five
-// more passes bring nothing, is it given up.
+// The allowed pause is raised every two passes up to its bound. The migration is given up only after QEMU has reached
+// its maximum slowdown of the guest and five more passes bring no progress.
 func TestAMigrationThatDoesNotConverge(t *testing.T) {
 	t.Parallel()
 	c := &convergence{bounds: Bounds{Downtime: 150 * time.Millisecond}}
@@ -17,7 +17,7 @@ func TestAMigrationThatDoesNotConverge(t *testing.T) {
 	steps := map[int64]time.Duration{}
 	for m.RAM.Passes = 1; m.RAM.Passes < 20; m.RAM.Passes++ {
 		m.Status, m.Throttle = "active", min(int(10*m.RAM.Passes), slowest)
-		for range 3 { // it is asked more often than QEMU passes the memory
+		for range 3 { // queries are more frequent than passes
 			downtime, err := c.nextDowntime(m)
 			if err != nil {
 				require.Equal(t, map[int64]time.Duration{2: 100 * time.Millisecond, 4: 150 * time.Millisecond}, steps)
@@ -33,7 +33,7 @@ func TestAMigrationThatDoesNotConverge(t *testing.T) {
 	require.Fail(t, "it is not given up")
 }
 
-// A bound that is below the first pause is kept, and a copy that isn't going on any more isn't judged.
+// A bound below the first pause is kept, and a copy that has ended isn't judged.
 func TestBoundsAreKept(t *testing.T) {
 	t.Parallel()
 	c := &convergence{bounds: Bounds{Downtime: 20 * time.Millisecond}}

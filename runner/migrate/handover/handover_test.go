@@ -20,19 +20,19 @@ import (
 	"vmop/test/wait"
 )
 
-// trial is a migration between two machines, and what happens to its runners.
+// trial is a migration between two machines and their runners.
 type trial struct {
 	t              testing.TB
 	from, to       *machine
 	options        []string // of the target's QEMU
 	disk, toDisk   string
-	images         []Image // to which the disk is copied
+	images         []Image // targets of the disk copy
 	fromDir, toDir string  // the data directories
 	bounds         Bounds
 	silence        time.Duration
-	refusal        error // by the target's comparison
+	refusal        error // the target's hardware comparison
 	takeFault      error
-	check          func(context.Context) error // of the source's guest
+	check          func(context.Context) error // the source's guest check
 	log            *slog.Logger
 	target         link.Keys
 	keys           link.Keys
@@ -43,7 +43,7 @@ type trial struct {
 	mu             sync.Mutex
 }
 
-// run is one side, until it ends.
+// run is one side until its end.
 type run struct {
 	cancel context.CancelFunc
 	ended  chan error
@@ -56,13 +56,13 @@ func newTrial(t testing.TB, busy bool) *trial {
 	return newTrialOf(t, disk(t, busy))
 }
 
-// newBare is for what is the same without a guest.
+// newBare returns a trial for behavior that needs no guest.
 func newBare(t testing.TB) *trial {
 	t.Helper()
 	return newTrialOf(t, blankDisk(t))
 }
 
-// newTrialOf is of a guest with a disk, which both sides have.
+// newTrialOf returns a trial of a guest with a disk shared by both sides.
 func newTrialOf(t testing.TB, disk string) *trial {
 	t.Helper()
 	r := &trial{
@@ -81,7 +81,7 @@ func newTrialOf(t testing.TB, disk string) *trial {
 	return r
 }
 
-// boot starts the source's machine, in the place of an earlier one.
+// boot starts the source's machine, replacing an earlier machine.
 func (r *trial) boot(options ...string) {
 	r.t.Helper()
 	if r.from != nil {
@@ -113,7 +113,7 @@ func begin(t testing.TB, do func(ctx context.Context) error) run {
 	return started
 }
 
-// asSource runs the source, from its record on.
+// asSource runs the source from its record.
 func (r *trial) asSource() run {
 	note, err := Read(r.fromDir)
 	require.NoError(r.t, err)
@@ -126,7 +126,7 @@ func (r *trial) asSource() run {
 	return begin(r.t, func(ctx context.Context) error { return r.source.Run(ctx, note.Record) })
 }
 
-// asTarget runs the target, from its record on.
+// asTarget runs the target from its record.
 func (r *trial) asTarget() (*Target, run) {
 	note, err := Read(r.toDir)
 	require.NoError(r.t, err)
@@ -173,7 +173,7 @@ func (r *trial) there() *machine {
 	return r.to
 }
 
-// get waits for an answer.
+// get waits for a value.
 func get[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
 	return wait.Receive(t, from, "no answer")
@@ -207,7 +207,7 @@ func TestAGuestMoves(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the note has a key")
 }
 
-// A guest that a user has paused stays paused.
+// A guest that a user has paused stays paused after the move.
 func TestAPausedGuestMoves(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, false)
@@ -222,7 +222,7 @@ func TestAPausedGuestMoves(t *testing.T) {
 	continues(t, r.from, r.to)
 }
 
-// A guest that is not as it was offered any more when it is paused for the switch stays.
+// A guest stays if its state has changed between the offer and the pause for the switch.
 func TestAGuestThatHasChangedStays(t *testing.T) {
 	t.Parallel()
 	r := newBare(t)
@@ -241,8 +241,8 @@ func TestAGuestThatHasChangedStays(t *testing.T) {
 	unrecorded(t, r.fromDir, r.toDir)
 }
 
-// What the target can't have stays at the source: one that would be other hardware, one that QEMU
-// can't load, and one that can't be recorded.
+// A guest stays at the source if the target has other hardware, or if the target's QEMU can't load it or its arrival
+// can't be recorded.
 func TestAGuestThatTheTargetCannotHaveStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -274,7 +274,7 @@ func TestAGuestThatTheTargetCannotHaveStays(t *testing.T) {
 	}
 }
 
-// A user may cancel at any moment before the guest is released.
+// A user may cancel a migration at any moment before the guest is released.
 func TestAMigrationIsCancelled(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []migrate.Stage{migrate.Offering, migrate.Copying, migrate.Switching} {
@@ -298,7 +298,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 			require.EqualError(t, err, "a user has cancelled it")
 			exactlyOne(t, r.from, r.there())
 			unrecorded(t, r.fromDir)
-			if stage != migrate.Offering { // else the target may not have heard of it
+			if stage != migrate.Offering { // the target may not have heard of an earlier cancel
 				const why = "the source keeps the guest: a user has cancelled it"
 				require.ErrorContains(t, get(t, target.Decided()), why)
 				require.NoError(t, get(t, receiving.ended))
@@ -308,7 +308,7 @@ func TestAMigrationIsCancelled(t *testing.T) {
 	}
 }
 
-// A guest that writes faster than is sent is slowed down, then paused for longer, and stays at the end.
+// A guest that writes faster than the transfer is slowed down, then allowed a longer pause, and finally stays.
 func TestAGuestThatWritesTooMuchStays(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -328,7 +328,7 @@ func TestAGuestThatWritesTooMuchStays(t *testing.T) {
 	require.EqualValues(t, slowest, throttle.Load())
 }
 
-// A longer pause within the user's bound lets it move.
+// A guest that writes much moves if the user's bound allows a longer pause.
 func TestAGuestThatWritesMuchMovesWithALongerPause(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, true)

@@ -10,7 +10,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// TPMs are alike if they are of one version, and devices of one model.
+// TPMs match if they have the same version and device model.
 func TestTPMsAreCompared(t *testing.T) {
 	t.Parallel()
 	with := func(model string, arguments ...string) []string {
@@ -31,7 +31,7 @@ func TestTPMsAreCompared(t *testing.T) {
 		"the guest would have other hardware: without -device tpm-tis; without TPM 2.0")
 }
 
-// A CD drive is the same with a medium and without one: it may have changed while the guest ran.
+// A CD drive matches with and without a medium, because the medium may have changed while the guest was running.
 func TestMediaAreNoHardware(t *testing.T) {
 	t.Parallel()
 	with := func(device, id, medium string) []string {
@@ -51,7 +51,7 @@ func TestMediaAreNoHardware(t *testing.T) {
 	require.Error(t, Differences(with("scsi-hd", "disk0", "a"), with("scsi-hd", "disk0", "b")))
 }
 
-// The other side has written what differs: it forges no line of the log, and doesn't fill it.
+// Differences written by the other side can neither forge nor fill the log.
 func TestDifferencesArePrintable(t *testing.T) {
 	t.Parallel()
 	var lines []string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// again returns an image as the next runner finds it in the note.
+// again returns an image as the next runner reads it from the note.
 func again(t *testing.T, i Image) (found Image) {
 	t.Helper()
 	text, err := json.Marshal(i)
@@ -28,7 +28,7 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// What a migration has made is removed, by whichever runner, and never what another program has put in its place.
+// Any runner removes a migration's files, and never other programs' files in their place.
 func TestImagesAreDropped(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"raw", "qcow2"} {
@@ -66,7 +66,7 @@ func replace(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600))
 }
 
-// A file that is there is not replaced, and is left when the migration is given up; so is a link that leads nowhere.
+// An existing file is not replaced, and is kept when the migration is given up. The same applies to a dangling link.
 func TestAnImageReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(path string) error{
@@ -86,12 +86,11 @@ func TestAnImageReplacesNothing(t *testing.T) {
 	}
 }
 
-// What is written at the beginning or the end makes a device one that isn't blank. Only who has found it blank clears
-// it.
+// A device with data at its beginning or end is not blank. Only the runner that has found it blank clears it.
 func TestABlankDevice(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
-	device := filepath.Join(t.TempDir(), "device") // a file does as well
+	device := filepath.Join(t.TempDir(), "device") // a file works as well
 	write := func(at int64) {
 		file, err := os.OpenFile(device, os.O_RDWR|os.O_CREATE, 0o600)
 		require.NoError(t, err)

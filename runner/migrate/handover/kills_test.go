@@ -10,13 +10,13 @@ import (
 	"vmop/test/tier"
 )
 
-// moment is when something is killed: a side gets into a stage.
+// moment is the stage of a side in which something is killed.
 type moment struct {
 	side  string
 	stage migrate.Stage
 }
 
-// moments are all of a migration that goes well.
+// moments returns all stages of a successful migration.
 func moments() []moment {
 	return []moment{
 		{"source", migrate.Offering},
@@ -32,7 +32,7 @@ func moments() []moment {
 	}
 }
 
-// struck is a trial in which something is killed at a moment, before what is to be done then is done.
+// struck is a trial in which something is killed at a moment, before the stage's action.
 type struck struct {
 	*trial
 	target             *Target
@@ -40,7 +40,7 @@ type struck struct {
 	killed             chan struct{}
 }
 
-// disksOf are the kinds of disks of a guest that is moved, and how its trial is made.
+// disksOf returns the kinds of disks of a moved guest, with functions that create their trials.
 func disksOf() map[string]func(*testing.T) *trial {
 	return map[string]func(*testing.T) *trial{
 		"shared": func(t *testing.T) *trial { return newTrial(t, false) },
@@ -48,13 +48,13 @@ func disksOf() map[string]func(*testing.T) *trial {
 	}
 }
 
-// strike begins a migration with a shared disk, and kills at the moment.
+// strike starts a migration with a shared disk and kills at the moment.
 func strike(t *testing.T, m moment, kill func(*struck)) *struck {
 	t.Helper()
 	return strikeOn(t, disksOf()["shared"], m, kill)
 }
 
-// strikeOn does the same with any disk.
+// strikeOn starts a migration with any disk and kills at the moment.
 func strikeOn(t *testing.T, trial func(*testing.T) *trial, m moment, kill func(*struck)) *struck {
 	t.Helper()
 	s := &struck{trial: trial(t), killed: make(chan struct{})}
@@ -89,8 +89,8 @@ func everyMoment(t *testing.T, test func(*testing.T, func(*testing.T) *trial, mo
 	}
 }
 
-// A QEMU that is killed takes its guest with it, if it is the guest's own at that time; else the guest runs at
-// the other side.
+// Killing a QEMU ends the guest only if that QEMU holds the guest at that time. Otherwise the guest runs at the other
+// side.
 func TestAQEMUIsKilled(t *testing.T) {
 	t.Parallel()
 	everyMoment(t, func(t *testing.T, trial func(*testing.T) *trial, m moment) {
@@ -98,7 +98,7 @@ func TestAQEMUIsKilled(t *testing.T) {
 			t.Parallel()
 			s := strikeOn(t, trial, m, func(s *struck) { s.from.kill() })
 			sent := get(t, s.sending.ended)
-			if m.stage == migrate.Offering { // the target hasn't heard of it
+			if m.stage == migrate.Offering { // the target has not heard of it
 				require.Error(t, sent)
 				return
 			}
@@ -124,7 +124,7 @@ func TestAQEMUIsKilled(t *testing.T) {
 			t.Parallel()
 			s := strikeOn(t, trial, m, func(s *struck) { s.there().kill() })
 			sent, received := get(t, s.sending.ended), get(t, s.target.Decided())
-			if m.stage == migrate.Running { // with the guest
+			if m.stage == migrate.Running { // the guest is lost
 				require.NoError(t, received)
 				require.NoError(t, sent)
 				return
@@ -139,7 +139,7 @@ func TestAQEMUIsKilled(t *testing.T) {
 	})
 }
 
-// A runner that is killed leaves its QEMU to the next, and the guest runs at one of the sides.
+// A killed runner leaves its QEMU to the next runner, and the guest runs at one of the sides.
 func TestARunnerIsKilled(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestARunnerIsKilled(t *testing.T) {
 	})
 }
 
-// judge requires that the guest runs where both sides say that it does.
+// judge requires that the guest runs where both sides report it.
 func (s *struck) judge(t *testing.T, sent, received error) {
 	t.Helper()
 	if received != nil {

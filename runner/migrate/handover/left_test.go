@@ -10,8 +10,8 @@ import (
 	"vmop/runner/migrate/link"
 )
 
-// A data directory whose guest has left knows that when another migration has failed, and forgets it when the guest
-// has come back.
+// A data directory whose guest has left keeps this fact after another failed migration, and clears it when the guest
+// returns.
 func TestAGuestThatHasLeft(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*trial){

@@ -18,7 +18,7 @@ import (
 	"vmop/test/wait"
 )
 
-// newLocal returns a trial whose sides don't share the disk, of a guest that writes records.
+// newLocal returns a trial of a guest that writes records to a disk that the sides don't share.
 func newLocal(t *testing.T, from, to string) *trial {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk."+from)
@@ -47,8 +47,8 @@ func convert(t testing.TB, from, format, to, toFormat string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// whole requires that a guest has lost nothing, which is stopped then: no record up to the last that it has said is
-// missing, old or torn, in what QEMU has in the image.
+// whole stops a guest and requires that the image in QEMU contains every reported record, intact and in its newest
+// version.
 func (r *trial) whole(m *machine, disk string) {
 	r.t.Helper()
 	m.moves()
@@ -65,7 +65,7 @@ func (r *trial) whole(m *machine, disk string) {
 	require.Empty(r.t, m.fault(r.t.Context(), "cont"))
 }
 
-// stayed, arrived and nothingArrived are about the disk of a guest that has one of its own.
+// stayed, arrived and nothingArrived check a guest's local disk.
 func (r *trial) stayed() {
 	if r.images != nil {
 		r.stays()
@@ -92,7 +92,7 @@ func (r *trial) nothingArrived() {
 		if !note.Whole || note.Record != migrate.Given {
 			return len(names) == 0
 		}
-		// It has all, and the source may be gone for good. A user says that it is.
+		// The target has all data, and the source may be gone forever, as a user confirms.
 		require.Len(r.t, names, 2)
 		require.NoError(r.t, note.Settle())
 		require.Equal(r.t, []string{filepath.Base(r.toDisk)}, r.arrivals())
@@ -100,7 +100,7 @@ func (r *trial) nothingArrived() {
 	}, "left: %v", &names)
 }
 
-// arrivals are the names in the folder of the target's disk.
+// arrivals returns the names in the folder of the target's disk.
 func (r *trial) arrivals() (names []string) {
 	r.t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(r.toDisk))
@@ -111,7 +111,7 @@ func (r *trial) arrivals() (names []string) {
 	return names
 }
 
-// stays requires that the guest has all that it had, and that nothing is left at the target.
+// stays requires that the guest has kept all its data, and that nothing is left at the target.
 func (r *trial) stays() {
 	r.t.Helper()
 	exactlyOne(r.t, r.from, r.there())
@@ -120,7 +120,7 @@ func (r *trial) stays() {
 	r.nothingArrived()
 }
 
-// nothingOfQEMU requires that a QEMU has nothing of a migration any more.
+// nothingOfQEMU requires that a QEMU has no objects of a migration left.
 func (r *trial) nothingOfQEMU(m *machine) {
 	r.t.Helper()
 	for _, query := range []string{"query-jobs", "query-block-exports", "query-named-block-nodes"} {
@@ -130,7 +130,7 @@ func (r *trial) nothingOfQEMU(m *machine) {
 	}
 }
 
-// came requires that the guest is at the target, with all that it had.
+// came requires that the guest is at the target with all its data.
 func (r *trial) came(target *Target) {
 	r.t.Helper()
 	require.NoError(r.t, get(r.t, target.Decided()))
@@ -141,7 +141,7 @@ func (r *trial) came(target *Target) {
 	require.Equal(r.t, []string{filepath.Base(r.toDisk)}, r.arrivals())
 }
 
-// A guest with a disk of its own, to which it writes all the time, moves with it: nothing is lost, repeated or torn.
+// A guest that writes continuously moves with its local disk, and no record is lost, repeated or torn.
 func TestAGuestMovesWithItsDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"raw", "raw"}, {"qcow2", "qcow2"}, {"raw", "qcow2"}, {"qcow2", "raw"}} {
@@ -169,7 +169,7 @@ func TestAGuestMovesWithItsDisk(t *testing.T) {
 	}
 }
 
-// A disk that is an overlay arrives as one image with all of the chain, and with its holes.
+// An overlay arrives as one image with the whole chain's data and its holes.
 func TestAnOverlayIsMoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -186,7 +186,7 @@ func TestAnOverlayIsMoved(t *testing.T) {
 	r.came(target)
 }
 
-// What is at the target stays as it is, and so does the guest.
+// An existing image at the target stays unchanged, and the guest stays at the source.
 func TestAnImageThatIsThereIsNotTouched(t *testing.T) {
 	t.Parallel()
 	r := newLocal(t, "raw", "raw")
@@ -204,7 +204,7 @@ func TestAnImageThatIsThereIsNotTouched(t *testing.T) {
 	unrecorded(t, r.fromDir, r.toDir)
 }
 
-// A full disk at the target leaves the guest where it is.
+// If the target's file system is full, the guest stays at the source.
 func TestTheDiskOfTheTargetIsFull(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -231,8 +231,8 @@ func TestTheDiskOfTheTargetIsFull(t *testing.T) {
 	}
 }
 
-// Ctrl-C and all else that ends a migration leaves the guest where it is, with all that it has written, and nothing
-// at the target.
+// After Ctrl-C or any other failure, the guest stays at the source with all its data, and nothing is left at the
+// target.
 func TestADiskStays(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*trial){
@@ -273,7 +273,7 @@ func TestADiskStays(t *testing.T) {
 	}
 }
 
-// The same of a machine without a guest, which costs little: its disk is copied, or the copy is dropped.
+// The cheaper version without a guest: the disk is copied, or the copy is removed.
 func TestTheDiskOfABareMachine(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []bool{false, true} {

@@ -14,7 +14,7 @@ import (
 	"vmop/test/tier"
 )
 
-// network is between the sides of a migration. While it is cut, nothing arrives, and nothing is said about that.
+// network connects the sides of a migration. While it is cut, data is silently dropped.
 type network struct {
 	listener net.Listener
 	target   string
@@ -25,7 +25,7 @@ type network struct {
 	healed chan struct{}
 }
 
-// newNetwork puts one before the target of a trial.
+// newNetwork adds a network in front of a trial's target.
 func newNetwork(t *testing.T, r *trial) *network {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func newNetwork(t *testing.T, r *trial) *network {
 	return n
 }
 
-// carry passes bytes on between a connection and the target.
+// carry passes bytes between a connection and the target.
 func (n *network) carry(source net.Conn) {
 	n.wait()
 	target, err := net.Dial("tcp", n.target)
@@ -96,7 +96,7 @@ func (n *network) cut() {
 	n.isCut = true
 }
 
-// heal lets new connections pass; those of before are reset.
+// heal lets new connections pass and resets the earlier connections.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,8 +110,8 @@ func (n *network) heal() {
 	close(n.healed)
 }
 
-// The network is cut at any moment, and nothing says so. As long as the guest is the source's it continues there, in
-// bounded time; a guest that was released is paused at the source until it is known where it is, which is at one side.
+// The network is silently cut at any moment. Before its release the guest continues at the source within a bounded
+// time. Afterwards it stays paused at the source until its place is known, which is exactly one side.
 func TestTheNetworkIsCut(t *testing.T) {
 	t.Parallel()
 	for i, m := range moments() {
@@ -137,7 +137,7 @@ func TestTheNetworkIsCut(t *testing.T) {
 			case migrate.Asking, migrate.Resuming, migrate.Running:
 				select {
 				case <-s.sending.ended:
-					if m.stage == migrate.Running { // it was said already
+					if m.stage == migrate.Running { // the message was already sent
 						exactlyOne(t, s.to, s.from)
 						return
 					}
@@ -166,8 +166,8 @@ func TestTheNetworkIsCut(t *testing.T) {
 	}
 }
 
-// The copy of a disk is given up while the target doesn't answer, and the guest's writes wait for it: they end, and the
-// guest continues.
+// A disk copy is given up while the target doesn't answer and the guest's writes wait for it. The writes then complete
+// and the guest continues.
 func TestACopyIsCancelledWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	r := newLocal(t, "raw", "raw")
@@ -191,7 +191,7 @@ func TestACopyIsCancelledWithoutAnswer(t *testing.T) {
 	r.stays()
 }
 
-// A guest of which nothing can be sent any more is not waited for.
+// A migration whose transfer stalls is not waited for.
 func TestAStallIsNoticed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -23,7 +23,7 @@ import (
 	"vmop/test/wait"
 )
 
-// machine is a QEMU whose guest counts.
+// machine is a QEMU with a guest that counts.
 type machine struct {
 	t       testing.TB
 	dir     string
@@ -35,15 +35,15 @@ type machine struct {
 	events   chan qmp.Event
 	happened chan struct{}
 
-	// bare: there is no guest that counts, only firmware.
+	// bare means that the machine has only firmware and no counting guest.
 	bare bool
 
 	mu   sync.Mutex
 	said []uint64 // by the guest
-	lost bool     // the guest has found its memory or its disk wrong
+	lost bool     // the guest has detected wrong memory or disk data
 }
 
-// disk makes a disk of a guest that counts.
+// disk creates a disk of a counting guest.
 func disk(t testing.TB, busy bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
@@ -51,10 +51,10 @@ func disk(t testing.TB, busy bool) string {
 	return path
 }
 
-// blank is the name of a disk of which no guest boots.
+// blank is the name of a disk from which no guest boots.
 const blank = "blank"
 
-// blankDisk makes one, with something on it.
+// blankDisk creates such a disk with some data on it.
 func blankDisk(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), blank)
@@ -63,7 +63,7 @@ func blankDisk(t testing.TB) string {
 	return path
 }
 
-// formatOf is the format of a disk.
+// formatOf returns the format of a disk.
 func formatOf(disk string) string {
 	if filepath.Ext(disk) == ".qcow2" {
 		return "qcow2"
@@ -71,7 +71,7 @@ func formatOf(disk string) string {
 	return "raw"
 }
 
-// start starts a QEMU, paused. Both sides of a migration have the same disk, which QEMU locks.
+// start starts a paused QEMU. Both sides of a migration have the same disk, which QEMU locks.
 func start(t testing.TB, disk string, options ...string) *machine {
 	t.Helper()
 	binary, err := exec.LookPath("qemu-system-x86_64")
@@ -89,7 +89,7 @@ func start(t testing.TB, disk string, options ...string) *machine {
 	m.events, m.happened = make(chan qmp.Event, 1000), make(chan struct{}, 1)
 	go m.observe()
 	t.Cleanup(func() { m.session.Close() })
-	// Without KVM, QEMU 7.2 misses what a guest writes while it is migrated, unless the size of its memory is odd: see
+	// Without KVM, QEMU 7.2 misses writes of a migrating guest unless its memory has an odd size: see
 	// docs/decisions/0131-migration-stream.md.
 	const ram = "65544K"
 	m.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), binary, append([]string{
@@ -124,7 +124,7 @@ func start(t testing.TB, disk string, options ...string) *machine {
 	return m
 }
 
-// logState logs what QEMU knows of a guest that did not do what a test expected.
+// logState logs QEMU's view of a guest that has failed a test.
 func (m *machine) logState(options []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -154,7 +154,7 @@ func (m *machine) listen(console net.Conn) {
 			m.lost = true
 			m.mu.Unlock()
 		}
-		// The first line of a target may be the end of one that began at the source.
+		// The first line at a target may be the end of a line that began at the source.
 		if n, err := strconv.ParseUint(text, 16, 32); err == nil && len(text) == guest.CounterLength {
 			m.mu.Lock()
 			m.said = append(m.said, n)
@@ -163,7 +163,7 @@ func (m *machine) listen(console net.Conn) {
 	}
 }
 
-// counts returns what the guest has said.
+// counts returns the guest's output.
 func (m *machine) counts() []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,7 +181,7 @@ func (m *machine) moves() {
 		"the guest doesn't count")
 }
 
-// state returns the run state; "" if QEMU has ended.
+// state returns the run state, or "" if QEMU has ended.
 func (m *machine) state() string {
 	ctx, cancel := wait.Context(m.t.Context())
 	defer cancel()
@@ -194,7 +194,7 @@ func (m *machine) state() string {
 	return s.Status
 }
 
-// fault runs a command, and returns its error.
+// fault runs a command and returns its error.
 func (m *machine) fault(ctx context.Context, execute string) string {
 	ctx, cancel := wait.Context(ctx)
 	defer cancel()
@@ -237,7 +237,7 @@ func (m *machine) Done() <-chan struct{} { return m.done }
 
 func (m *machine) Happened() <-chan struct{} { return m.happened }
 
-// observe keeps the events for await.
+// observe collects events for await.
 func (m *machine) observe() {
 	for e := range m.session.Events() {
 		if strings.HasPrefix(e.Name, "MIGRATION") {
@@ -249,12 +249,12 @@ func (m *machine) observe() {
 		}
 		select {
 		case m.events <- e:
-		default: // nothing waits for so many
+		default: // no test waits for so many
 		}
 	}
 }
 
-// exactlyOne requires that the guest runs in the first of two machines, and not in the other, if there is one.
+// exactlyOne requires that the guest is running in the first machine and not in the second, which may be nil.
 func exactlyOne(t testing.TB, here, there *machine) {
 	t.Helper()
 	wait.Until(t, func() bool { return here.state() == "running" })
@@ -269,8 +269,8 @@ func exactlyOne(t testing.TB, here, there *machine) {
 	require.Len(t, there.counts(), quiet, "both guests count")
 }
 
-// continues requires that what a guest has said in its second machine follows on what it has said in the first: at
-// most one line was cut in two.
+// continues requires that a guest's output in its second machine follows its output in the first, with at most one line
+// cut in two.
 func continues(t testing.TB, first, second *machine) {
 	t.Helper()
 	before, after := first.counts(), second.counts()

@@ -10,8 +10,8 @@ import (
 	"vmop/test/wait"
 )
 
-// A guest that was released to a target that is gone for good is lost, when a user says that the target is gone: it is
-// never resumed, and its QEMU ends.
+// A guest released to a target that is gone forever is lost once a user confirms this: it is never resumed, and its
+// QEMU ends.
 func TestAReleasedGuestIsReclaimed(t *testing.T) {
 	t.Parallel()
 	s := strike(t, moment{"source", migrate.Asking}, func(s *struck) {
@@ -30,7 +30,7 @@ func TestAReleasedGuestIsReclaimed(t *testing.T) {
 	require.ErrorIs(t, s.source.Fence(t.Context()), ErrNotReleased, "it has ended")
 }
 
-// As long as the guest is the source's own, or the target is there to be asked, nothing is given up.
+// A guest can't be reclaimed while it belongs to the source or while the target can be asked.
 func TestAGuestIsNotReclaimedTooEarly(t *testing.T) {
 	t.Parallel()
 	var early, connected error

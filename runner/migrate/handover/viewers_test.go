@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a target says of its screen is passed on to the clients of SPICE if it is an address.
+// The target's screen address is passed on to SPICE clients only if it is an address.
 func TestTheAddressOfAScreenIsChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

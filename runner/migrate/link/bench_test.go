@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkCarry carries 256 MiB from one program to another one.
+// BenchmarkCarry carries 256 MiB between two programs.
 func BenchmarkCarry(b *testing.B) {
 	target, keys, err := NewKeys("127.0.0.1:0", time.Now())
 	require.NoError(b, err)
@@ -32,7 +32,7 @@ func BenchmarkCarry(b *testing.B) {
 	buffer := make([]byte, 1<<20)
 	for b.Loop() {
 		go func() {
-			text := make([]byte, 128<<10) // as QEMU writes
+			text := make([]byte, 128<<10) // like QEMU
 			for range size / len(text) {
 				_, _ = theirs.Write(text)
 			}

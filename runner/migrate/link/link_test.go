@@ -15,7 +15,7 @@ import (
 	"vmop/test/wait"
 )
 
-// listen returns a target that listens, and the keys of its source.
+// listen returns a listening target and its source's keys.
 func listen(t *testing.T) (*Listener, Keys) {
 	t.Helper()
 	target, source, err := NewKeys("127.0.0.1:0", time.Now())
@@ -66,7 +66,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	require.ErrorContains(t, source.Send(migrate.Offer, strings.Repeat("x", longest)), "are possible")
 }
 
-// A line that doesn't end takes no more memory than the longest that may come.
+// An endless line is refused at the maximum line length, so that memory is bounded.
 func TestALineWithoutEndIsRefused(t *testing.T) {
 	t.Parallel()
 	l, keys := listen(t)
@@ -80,8 +80,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// Only the two sides of a migration connect: not those of another one, a client without a certificate, or one with
-// the certificate of the wrong side.
+// Only the two sides of one migration can connect. A side of another migration, a client without a certificate and a
+// client with the other side's certificate are refused.
 func TestBothSidesAreChecked(t *testing.T) {
 	t.Parallel()
 	l, keys := listen(t)
@@ -98,7 +98,7 @@ func TestBothSidesAreChecked(t *testing.T) {
 		}
 		require.Error(t, err, name)
 	}
-	stranger, err := net.Dial("tcp", keys.Address) // says nothing, and keeps no client waiting
+	stranger, err := net.Dial("tcp", keys.Address) // sends nothing and does not block other clients
 	require.NoError(t, err)
 	defer stranger.Close()
 	source, target := meet(t, l, keys, "")
@@ -108,7 +108,7 @@ func TestBothSidesAreChecked(t *testing.T) {
 	require.Equal(t, migrate.Offer, f.Message)
 }
 
-// A stream carries the bytes of two programs, both ways, and the end of each way.
+// A stream carries bytes in both directions, and the end of each direction.
 func TestAStreamIsCarried(t *testing.T) {
 	t.Parallel()
 	l, keys := listen(t)
@@ -134,7 +134,7 @@ func TestAStreamIsCarried(t *testing.T) {
 	_, err = io.ReadFull(theirs, got[:6])
 	require.NoError(t, err)
 	require.Equal(t, "answer", string(got[:6]))
-	require.NoError(t, farTheirs.Close()) // one end has ended: the other notices
+	require.NoError(t, farTheirs.Close()) // the other end notices
 	n, err := theirs.Read(got)
 	require.ErrorIs(t, err, io.EOF, "%d bytes", n)
 	require.NoError(t, theirs.Close())
