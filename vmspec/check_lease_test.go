@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lease is one in which everything is right.
+// lease returns a valid lease.
 func lease() *Lease {
 	return &Lease{
 		Address: "10.66.10.14/24", Gateway: "10.66.10.1",
@@ -24,7 +24,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, faults(Spec{UUID: someUUID, Network: []Network{
 		{Lease: lease()},
-		{Lease: lease(), Bridge: "br1", Filter: new(false)}, // the same address, elsewhere
+		{Lease: lease(), Bridge: "br1", Filter: new(false)}, // the same address on another bridge
 		{Lease: &Lease{Address: "192.0.2.1/30"}},
 	}}))
 	spec := Spec{Network: []Network{{Lease: lease()}, {Lease: lease(), Filter: new(false)}, {}}}.WithDefaults()
@@ -43,7 +43,7 @@ func TestLeaseFaults(t *testing.T) {
 	}
 	for _, fault := range []struct {
 		change func(l *Lease)
-		want   string // without vm.network[0].lease.
+		want   string // without the prefix vm.network[0].lease.
 	}{
 		{
 			func(l *Lease) { *l = Lease{} },
@@ -145,7 +145,7 @@ func TestLeaseFaults(t *testing.T) {
 	}
 }
 
-// Check returns all faults of a lease, and none that follow from a wrong address.
+// Check returns all errors of a lease, except for errors that follow from an invalid address.
 func TestAllFaultsOfALease(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// faults returns what is wrong with a spec, as text.
+// faults returns the errors of a spec as text.
 func faults(s Spec) []string {
 	if s.Name == "" {
 		s.Name = "test"

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything returns a spec in which every section is there and nothing else.
+// everything returns a spec in which every section exists and is empty.
 func everything() Spec {
 	return Spec{
 		Name:    "everything",
@@ -90,7 +90,7 @@ func TestDefaultsThatDependOnWhatIsGiven(t *testing.T) {
 		Spec{Display: &Display{Spice: &Spice{}}}.WithDefaults().Display)
 }
 
-// Drives have different serial numbers that a guest can read.
+// Serial numbers of drives are unique and readable by guests.
 func TestSerials(t *testing.T) {
 	t.Parallel()
 	cd := func(file string) Drive { return Drive{Type: DriveIDECD, File: file} }
@@ -125,7 +125,7 @@ func TestWithDefaultsIsIdempotentAndLeavesItsArgumentAlone(t *testing.T) {
 	once := given.WithDefaults()
 	require.Equal(t, once, once.WithDefaults())
 
-	// Whatever is done to the copy, the original keeps its values.
+	// Changing the copy leaves the original unchanged.
 	*once.PowerdownTimeout, *once.SerialConsole.Enabled, *once.Display.Spice.USBRedirects = 1, false, 9
 	once.Kernel.Image, once.Network[0].Ports[0].Host, once.Drives[0].File, once.Display.VNC.Port = "x", 1, "x", 1
 	once.Options["hugepages"].(map[string]any)["nodes"].([]any)[0] = "x"
@@ -160,7 +160,7 @@ func TestTheTableOfDefaultsTellsTheTruth(t *testing.T) {
 	}
 }
 
-// listKeys lists the paths of a struct's yaml keys, sections included.
+// listKeys lists the paths of a struct's yaml keys, including sections.
 func listKeys(path string, t reflect.Type, keys *[]string) {
 	for i := range t.NumField() {
 		field := path + "." + t.Field(i).Tag.Get("yaml")
@@ -178,7 +178,7 @@ func listKeys(path string, t reflect.Type, keys *[]string) {
 	}
 }
 
-// fieldOf returns the field with a yaml key, of a list that of its first element.
+// fieldOf returns the field with a yaml key, or the field of a list's first element.
 func fieldOf(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Tag.Get("yaml") != key {
@@ -203,7 +203,7 @@ func BenchmarkWithDefaultsAndCheck(b *testing.B) {
 	}
 }
 
-// The size of a machine is the same with and without all other defaults.
+// WithSize returns the same machine size with and without the other defaults.
 func TestWithSize(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Spec{

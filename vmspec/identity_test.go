@@ -11,7 +11,7 @@ const someUUID = "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21"
 
 func TestAddressesAndNamesAreStable(t *testing.T) {
 	t.Parallel()
-	// These values must never change: guests know their cards by them.
+	// These values must never change, because guests identify their cards by them.
 	require.Equal(t, "da:1d:db:31:b8:17", MAC(someUUID, 0))
 	require.Equal(t, "vmfb68b969bn0", Ifname(someUUID, 0))
 	require.Equal(t, MAC(someUUID, 0), MAC("2D5E8B6C-5A0F-4C4E-9D3A-6F1B0C7A9E21", 0), "case of the uuid")

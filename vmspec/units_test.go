@@ -96,8 +96,8 @@ func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
 	}
 }
 
-// FuzzParseBytes: what is read is what a reader that knows nothing but the
-// grammar of the documentation makes of it, and can be written and read again.
+// FuzzParseBytes checks that parsing agrees with a reader based only on the documented grammar, and that the value can
+// be written and read back.
 func FuzzParseBytes(f *testing.F) {
 	for _, seed := range []string{
 		"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "1E1", "1e+2", "100m", "-1", ".", "+.5Ki", "1e-99", "0x10", "1_000",
@@ -125,8 +125,7 @@ func FuzzParseBytes(f *testing.F) {
 
 var sizeGrammar = regexp.MustCompile(`^[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+)|[ \t]*(|B|([kMGTPE])B?|([KMGTPE])iB?))$`)
 
-// readSize reads a size by moving the point of a decimal number: it divides by
-// powers of ten only, and does it last.
+// readSize reads a size by moving the point of a decimal number. It divides only by powers of ten, as the last step.
 func readSize(text string) (Bytes, bool) {
 	m := sizeGrammar.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || m[1]+m[2] == "" || len(m[0]) > 64 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every pair of states, row by row: who may follow whom.
+// The permitted transitions between all pairs of states, row by row.
 func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 	t.Parallel()
 	states := []State{
@@ -19,7 +19,7 @@ func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 		StateStarting:     "no  yes yes yes yes yes yes",
 		StateBooting:      "no  no  yes yes yes yes yes",
 		StateRunning:      "no  no  yes yes yes yes yes", // a reset guest boots again
-		StateBooted:       "no  no  yes no  yes yes yes", // likewise
+		StateBooted:       "no  no  yes no  yes yes yes", // a reset guest boots again
 		StateTerminating:  "no  no  no  no  no  yes yes",
 		StateStopped:      "no  no  no  no  no  no  yes",
 	}
@@ -31,7 +31,7 @@ func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 	}
 }
 
-// What follows from a state, and from the cause of an end.
+// The properties derived from a state and from the cause of an end.
 func TestStatesAndCauses(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[State]Reason{

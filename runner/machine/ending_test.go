@@ -79,7 +79,7 @@ func TestAQEMUThatHangsInItsEnd(t *testing.T) {
 	k.waits(heartbeatTime - shortestDoubt - nudgeTime)
 }
 
-// A QEMU without a monitor is sent signals instead.
+// A QEMU that hangs without a monitor receives SIGTERM if no new connection succeeds.
 func TestAQEMUThatHangsWithoutAMonitor(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

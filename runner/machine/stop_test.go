@@ -227,7 +227,7 @@ func TestAStopGoesOnWithAnotherRunner(t *testing.T) {
 	require.Contains(t, k.other, "quit")
 }
 
-// A stop does not change the machine, except for its disks.
+// A machine that is being stopped receives no configuration changes, but its disks are still watched.
 func TestAStopLeavesTheMachineAsItIs(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

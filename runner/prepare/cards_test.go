@@ -11,7 +11,7 @@ import (
 	"vmop/vmspec"
 )
 
-// Each kind of network produces its own options for the guest's card.
+// For each kind of network, a card lists the addresses and ports at which the guest is reachable.
 func TestCards(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("192.0.2.9")

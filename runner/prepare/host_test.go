@@ -32,7 +32,7 @@ func flash(description string) string {
 	return `{"description": "` + description + `", "mapping": {"device": "flash"}}`
 }
 
-// The order of precedence is that of docs/interop/firmware.json of QEMU.
+// Firmware descriptors follow the order of precedence in QEMU's docs/interop/firmware.json.
 func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 	t.Parallel()
 	etc, share := t.TempDir(), t.TempDir()
@@ -100,7 +100,7 @@ func TestFileModeOfAResource(t *testing.T) {
 	require.EqualError(t, err, "no such file or directory")
 }
 
-// The features of an x86 CPU decide, and what isn't known is not held against it.
+// An x86 CPU's features decide whether it supports virtualization. An unknown CPU counts as supported.
 func TestVirtualizationOfCPUs(t *testing.T) {
 	t.Parallel()
 	const x86 = "cpu:type:x86,ven0000fam0006mod0055:feature:"
@@ -120,7 +120,7 @@ func TestVirtualizationOfCPUs(t *testing.T) {
 		lacksVirtualization(string(alias)), "of this machine")
 }
 
-// A user who may not use KVM reads how to.
+// A user without permission for KVM is shown how to obtain it.
 func TestNoKVMForThisUser(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "open /dev/kvm: permission denied: add this user to the group kvm (usermod -aG kvm USER, then log in "+

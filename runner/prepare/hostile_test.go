@@ -13,12 +13,12 @@ import (
 	"vmop/test/folder"
 )
 
-// aLimit is the error of a start whose type has reached one. Which is reached first may
-// depend on the machine.
+// aLimit matches the error of a start whose type has exceeded a limit. Which limit is reached first may depend on the
+// machine.
 const aLimit = `^VM type mine: (used more than 300 MB of memory|took more than 5 s of processor time|` +
 	`is nested too deeply: the stack is full|mine\.star:\d+:\d+: took too (long|many steps))`
 
-// hostileTypes are types that take more than there is.
+// hostileTypes returns types that use excessive resources.
 func hostileTypes() map[string]string {
 	launch := func(lines ...string) string {
 		return "def launch(vm, host):\n    " + strings.Join(lines, "\n    ") + "\n"
@@ -32,8 +32,7 @@ func hostileTypes() map[string]string {
 	}
 }
 
-// A hostile type makes a start, or the adoption of a machine, fail. It costs this process
-// nothing.
+// A hostile type fails a start, or the adoption of a machine, without using this process's resources.
 func TestAHostileTypeMakesAStartFail(t *testing.T) {
 	t.Parallel()
 	for name, module := range hostileTypes() {
@@ -53,8 +52,7 @@ func TestAHostileTypeMakesAStartFail(t *testing.T) {
 	})
 }
 
-// A kept type may be larger than the module of a folder, and so nested deeper than the
-// stack has room for.
+// A kept type may be larger than a module in a folder, and therefore too deeply nested for the stack.
 func TestAKeptTypeIsNestedTooDeeply(t *testing.T) {
 	t.Parallel()
 	vm, types := hostileVM(t, "x = "+strings.Repeat("1+", 10<<20)+"1\n", true)
@@ -65,8 +63,7 @@ func TestAKeptTypeIsNestedTooDeeply(t *testing.T) {
 
 func archiveOf(module string) string { return "VM type mine.star\n\n-- mine.star --\n" + module }
 
-// hostileVM is a VM of a type that is in the folder types or, if kept is set, in the data
-// directory.
+// hostileVM returns a VM with a type in the folder types, or in the data directory if kept is set.
 func hostileVM(t *testing.T, module string, kept bool) (vm *VM, types string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// The test program evaluates types in processes of its own, as programs do.
+// The test program evaluates types in separate processes, like the real programs.
 func TestMain(m *testing.M) {
 	evaluate.Serve(context.Background(), nil)
 	os.Exit(m.Run())

@@ -12,8 +12,7 @@ import (
 	"vmop/vmspec"
 )
 
-// A VM that says nothing of its network has one wherever it runs, and keeps it while it
-// runs.
+// A VM without network settings has a default network for its environment, and keeps it while it is running.
 func TestAbsentNetwork(t *testing.T) {
 	t.Parallel()
 	for network, want := range map[string]map[bool][]vmspec.NetworkType{

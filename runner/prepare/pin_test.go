@@ -18,7 +18,7 @@ const (
 	newType = "def launch(vm, host):\n    \"\"\"As it is now.\"\"\"\n    return part()\n"
 )
 
-// loadsPin is loadPin, evaluated in a group of its own.
+// loadsPin calls loadPin with its own evaluation group.
 func loadsPin(t *testing.T, types, dataDir, name string, update bool) (*Pin, error) {
 	t.Helper()
 	g := evaluate.NewGroup(t.Context())
@@ -32,7 +32,7 @@ func loadsPin(t *testing.T, types, dataDir, name string, update bool) (*Pin, err
 	return p, err
 }
 
-// A folder whose type mine was changed after a VM had been started with it.
+// changedTypes returns a folder whose type mine was changed after the start of a VM with it.
 func changedTypes(t *testing.T, dataDir string) string {
 	t.Helper()
 	types := t.TempDir()
@@ -124,8 +124,7 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A kept type that is gone is a fault, before another one could change the guest's
-// hardware.
+// A lost kept type is reported as an error, before another type could change the guest's hardware.
 func TestALostPinIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,8 +138,7 @@ func TestALostPinIsTold(t *testing.T) {
 	require.NoError(t, err, "that helps")
 }
 
-// An empty file is what a power failure has left of a first start, of a version that did
-// not sync: nothing was pinned.
+// An empty file, left by a power failure during a first start with an older version, counts as no kept type.
 func TestEmptyPinIsNone(t *testing.T) {
 	t.Parallel()
 	for what, have := range map[string]folder.Files{
@@ -201,15 +199,15 @@ func TestMachineVersions(t *testing.T) {
 	require.False(t, p.HasVersion("q35"))
 	require.False(t, p.HasVersion("pc-q35-9.2"))
 
-	// An update takes what the alias stands for now.
+	// An update stores the alias's current target.
 	require.NoError(t, writeMachine(dir, machines, "q35", "pc-q35-9.2"))
 	machines, err = ReadMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
 }
 
-// FuzzMachines reads anything as pinned machine versions: what is read can be kept, and is
-// read again as it was.
+// FuzzMachines checks for any file of pinned machine versions that the parsed value can be written and read back
+// unchanged.
 func FuzzMachines(f *testing.F) {
 	for _, text := range []string{
 		"", "\n", "q35 pc-q35-7.2\nmicrovm microvm\n", "q35 a\nq35 b", "a b c\n",

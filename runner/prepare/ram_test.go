@@ -8,7 +8,7 @@ import (
 	"vmop/vmspec"
 )
 
-// A kernel that promises no more than it has refuses so much RAM.
+// A kernel without memory overcommit refuses too much RAM.
 func TestMoreRAMThanTheComputerHas(t *testing.T) {
 	t.Parallel()
 	const has = uint64(23 * vmspec.GiB)

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// What another runner sends is trusted as this side's own if it is that, byte for byte.
+// Types from another runner are trusted like this side's own types only if they are identical byte for byte.
 func TestTrustInReceivedTypes(t *testing.T) {
 	t.Parallel()
 	const begin = "VM type x.star\n\n-- x.star --\n"
@@ -50,7 +50,7 @@ func TestTrustInReceivedTypes(t *testing.T) {
 	}
 }
 
-// What an offer has is used in names of files, options and lines: it is what a VM can have.
+// Names in an offer are checked against the rules for VMs, because they are used in file names, options and log lines.
 func TestOffersAreChecked(t *testing.T) {
 	t.Parallel()
 	const uuid = "c5aeb560-ba7f-404f-afb6-6f5d6e6fb671"
@@ -90,7 +90,7 @@ func TestOffersAreChecked(t *testing.T) {
 	}
 }
 
-// A refusal says what can be done on either side.
+// A refusal lists the solutions on either side.
 func TestARefusedTypeSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	require.EqualError(t, refusedType("standard", "/types", nil),
@@ -106,7 +106,8 @@ func TestARefusedTypeSaysWhatToDo(t *testing.T) {
 		"web, and a VM type chooses which programs run: copy the type's files to /types on the target (none)")
 }
 
-// A guest's type that is the target's own is used without limits. Another version needs a trusted source.
+// An arriving guest's type that equals the target's own type is evaluated without limits. Any other version requires a
+// trusted source.
 func TestTheTypeOfAGuestThatComes(t *testing.T) {
 	t.Parallel()
 	const uuid = "c5aeb560-ba7f-404f-afb6-6f5d6e6fb671"

@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// What the kernel says in /sys, of a host whose container may use some of its CPUs.
+// The topology is read from the kernel's files in /sys, for a host whose container may use some of its CPUs.
 func TestTopologyOfAHost(t *testing.T) {
 	t.Parallel()
 	sysfs := t.TempDir()
@@ -45,7 +45,7 @@ func TestTopologyOfAHost(t *testing.T) {
 	}, readTopology(t.TempDir(), usable), "a kernel without NUMA and huge pages")
 }
 
-// A VM that runs has the topology of its start, also after its runner was killed.
+// A running VM keeps the topology of its start, even after its runner was killed.
 func TestTopologyIsThatOfTheStart(t *testing.T) {
 	t.Parallel()
 	var facts HostFacts

@@ -82,7 +82,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Ports of several cards at one address are put together, wherever it stands in the list.
+// Ports of several cards with the same address are merged, wherever the address stands in the list.
 func TestPortsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	ssh, web := AddressPort{"tcp", 2222, 22}, AddressPort{"tcp", 80, 8080}

@@ -10,14 +10,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// Which condition is true when, and the reason it gives.
+// Each case shows the true conditions and their reasons.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	in := func(s vmstatus.State, more ...Update) []Update { return append([]Update{Entered{State: s}}, more...) }
 	ran := func(more ...Update) []Update { return in(vmstatus.StateBooted, more...) }
 	table := []struct {
 		condition vmstatus.ConditionType
-		want      string // status, reason
+		want      string // status and reason
 		after     []Update
 	}{
 		{vmstatus.ConditionRunning, "False RunnerStarted", in(vmstatus.StateInitializing)},
@@ -137,8 +137,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A VM is confined if the kernel holds anything of it, and the message says what it
-// doesn't.
+// A VM is confined if the kernel confines any of its processes, and the message lists the gaps.
 func TestConfined(t *testing.T) {
 	t.Parallel()
 	booting := Entered{State: vmstatus.StateBooting}

@@ -17,8 +17,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// page is docs/reference/status.md: the cells of its tables, by each word in backquotes in
-// the first cell, in the section of that title.
+// page returns the tables of a section of docs/reference/status.md: a row's cells by each word in backquotes in its
+// first cell.
 func page(t *testing.T, section string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/reference/status.md")
@@ -72,7 +72,7 @@ func constants(t *testing.T, of string) (values []string) {
 	return values
 }
 
-// The page has each state, reason, condition and member, and nothing else.
+// The page documents exactly the existing states, reasons, conditions and members.
 func TestTheStatusIsDocumented(t *testing.T) {
 	t.Parallel()
 	words := func(section string) (all []string) {
@@ -115,8 +115,8 @@ func nameOf(field reflect.StructField) string {
 	return name
 }
 
-// The page names the reasons that a condition can have, and no others: those
-// that are met in all statuses that differ in what conditions ask for.
+// The page lists exactly the reasons of each condition. The test finds the reasons by evaluating all statuses that
+// differ in the conditions' inputs.
 func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	const theStates = "the state's"
@@ -148,7 +148,7 @@ func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 	}
 }
 
-// statuses returns VMs in each state, with each thing that a condition asks for.
+// statuses returns VMs in each state with each input of the conditions.
 func statuses() (all []Status) {
 	variants := []func(*Status){
 		func(*Status) {},

@@ -11,14 +11,14 @@ import (
 	"vmop/vmstatus"
 )
 
-// at returns a moment of a test's clock, in seconds.
+// at returns a time in seconds of a test's clock.
 func at(second float64) time.Time {
 	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(second * float64(time.Second)))
 }
 
 func fields(s string) []string { return strings.Fields(s) }
 
-// life folds updates, one each second, and refuses none.
+// life folds valid updates, one per second.
 func life(t *testing.T, updates ...Update) Status {
 	t.Helper()
 	var s Status
@@ -117,7 +117,7 @@ func TestConsolesComeAndGo(t *testing.T) {
 	}, s.Consoles)
 }
 
-// Snapshots that were handed out stay as they were.
+// Later updates leave earlier snapshots unchanged.
 func TestFoldLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
 	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{Kind: VNC, Client: "a"},
@@ -190,7 +190,7 @@ func TestJSON(t *testing.T) {
 }`, string(b))
 }
 
-// Wishes and faults come from different sides; neither forgets the other's.
+// Problems with wishes and faults come from different sources and don't replace each other.
 func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	wish := Problem{Path: "vm.currentCpus", Message: "no slot"}
@@ -212,7 +212,7 @@ func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
 	require.Equal(t, []Problem{wish}, s.Problems, "the machine is no more")
 }
 
-// A QEMU that does not answer is not ready, until it answers, or another one runs.
+// A VM is not ready while QEMU does not answer, until it answers or another QEMU runs.
 func TestAQEMUThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	s := life(t, Entered{State: vmstatus.StateBooting}, Unresponsive(true))
@@ -222,7 +222,7 @@ func TestAQEMUThatDoesNotAnswer(t *testing.T) {
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 }
 
-// A QEMU that is there keeps its version and its run state; one that has gone has no run state.
+// A running QEMU keeps its version and run state, and an ended QEMU has no run state.
 func TestTheRunStateGoesWithTheProcess(t *testing.T) {
 	t.Parallel()
 	s := life(t, Process{PID: 7, Version: "7.2"}, RunState("running"), Process{PID: 7})

@@ -10,8 +10,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// FuzzFold tells a status anything in any order. Two bytes are one piece of
-// news: its kind, and what it is about.
+// FuzzFold passes any updates in any order to a status. Two bytes encode the kind and the content of an update.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 1, 1, 2, 2, 9, 3, 0, 4, 2, 5, 1, 1, 3, 6, 1, 7, 1, 8, 1, 9, 1, 10, 1, 1, 2, 1, 4, 17, 0})
 	f.Add([]byte{17, 1, 1, 2, 12, 3, 16, 1, 6, 1})
@@ -30,7 +29,7 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// news returns one of all kinds of updates.
+// news returns an update of any kind.
 func news(kind, about byte) Update {
 	n := int(about)
 	texts := []string{"", "alice", "bob", "\x1b[31m\n\xff"}
@@ -77,7 +76,7 @@ func snapshot(t *testing.T, s Status) string {
 	return string(text)
 }
 
-// requireSane holds of every step.
+// requireSane checks the invariants of every step.
 func requireSane(t *testing.T, before, after Status, u Update, now time.Time, refused error) {
 	t.Helper()
 	require.True(t, after.State.Known(), "state %q", after.State)
@@ -107,8 +106,8 @@ func requireSane(t *testing.T, before, after Status, u Update, now time.Time, re
 	require.Equal(t, snapshot(t, after), snapshot(t, same), "no news changes nothing, after %#v", u)
 }
 
-// requireConditions: all of them are there, in their order, they fit the rest,
-// and their times move when they do.
+// requireConditions requires that all conditions are present, in order, consistent with the status, and that their
+// times change together with their values.
 func requireConditions(t *testing.T, before, after Status, now time.Time) {
 	t.Helper()
 	require.Len(t, after.Conditions, len(Derive(after)))

@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// A tracker keeps what has happened last, in its order, with the viewers that come and go.
+// A tracker keeps the most recent happenings in order, including connecting and disconnecting viewers.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -46,8 +46,8 @@ func TestHistory(t *testing.T) {
 	require.Equal(t, fmt.Sprint("vnc ", 2*mostHistory-1), list[mostHistory-1].Note)
 }
 
-// The condition names the viewers, the one that types on the screen first, in a form that no name can
-// forge, and not too many.
+// The condition lists a limited number of viewers, starting with the viewer that types on the screen, in a form that no
+// name can forge.
 func TestViewersOfTheCondition(t *testing.T) {
 	t.Parallel()
 	watcher := func(name string) Console { return Console{Kind: VNC, User: name, Mode: ModeWatch} }
@@ -69,7 +69,7 @@ func TestViewersOfTheCondition(t *testing.T) {
 	require.True(t, strings.HasSuffix(message, fmt.Sprintf("; and %d more", mostNamed+1)), message)
 }
 
-// A warning is an end with an error, and a start that fails.
+// A warning is sent for an end with an error and for a failed start.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

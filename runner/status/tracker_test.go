@@ -14,13 +14,13 @@ import (
 	"vmop/vmstatus"
 )
 
-// told is what a subscriber heard, and when, in seconds since it subscribed.
+// told is a notification and its time in seconds since the subscription.
 type told struct {
 	after  float64
 	status Status
 }
 
-// listen collects what a subscriber gets until the VM has stopped.
+// listen collects a subscriber's notifications until the VM has stopped.
 func listen(t *testing.T, tracker *Tracker, pace Pace) func() []told {
 	sub := tracker.Subscribe(pace)
 	begin, done := time.Now(), make(chan struct{})
@@ -68,7 +68,7 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// An update that changes nothing and can't be is an error all the same.
+// An invalid update returns an error even if it would change nothing.
 func TestALateUpdateIsAnError(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateStarting}, Ended{})
@@ -82,7 +82,7 @@ func TestAFloodIsToldOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := NewTracker(time.Now)
 		heard := listen(t, tracker, Pace{Every: time.Second, Burst: 3, RAM: time.Minute})
-		for i := range 95 { // for nine seconds and a half
+		for i := range 95 { // for nine and a half seconds
 			require.NoError(t, tracker.Update(CPUs(i+1)))
 			synctest.Wait()
 			time.Sleep(100 * time.Millisecond)
@@ -103,7 +103,7 @@ func TestMemoryIsToldSeldomAndExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := NewTracker(time.Now)
 		heard := listen(t, tracker, DefaultPace())
-		for i := range 50 { // a balloon moves for 20 seconds
+		for i := range 50 { // a balloon changes for 20 seconds
 			require.NoError(t, tracker.Update(RAM(1000+i)))
 			synctest.Wait()
 			time.Sleep(400 * time.Millisecond)
@@ -122,7 +122,7 @@ func TestMemoryIsToldSeldomAndExactly(t *testing.T) {
 			"after 0s 0 CPUs, 0 bytes",
 			"after 0s 0 CPUs, 1000 bytes",
 			"after 15s 0 CPUs, 1037 bytes",
-			"after 30s 0 CPUs, 1049 bytes", // where it came to rest
+			"after 30s 0 CPUs, 1049 bytes", // its final value
 			"after 80s 0 CPUs, 5 bytes",
 			"after 80s 2 CPUs, 5 bytes",
 			"after 80s 0 CPUs, 0 bytes",
@@ -168,7 +168,7 @@ func TestAfterTheEndThereIsNothing(t *testing.T) {
 	require.Equal(t, "web", tracker.Status().Name)
 }
 
-// A flood of updates leaves nothing behind, whether or not anybody reads.
+// A flood of updates uses no additional memory, with and without readers.
 func TestAFloodNeedsNoMemory(t *testing.T) {
 	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateBooted})
 	sub := tracker.Subscribe(DefaultPace())

@@ -19,7 +19,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// A runner that has lived for a minute is restarted immediately, however many have died sooner before it.
+// A runner that has lived for a minute is restarted immediately, regardless of earlier quick deaths.
 func TestDeathsAreForgivenAfterAMinute(t *testing.T) {
 	t.Parallel()
 	for lived, quick := range map[time.Duration]int{0: 6, time.Minute - time.Millisecond: 6, time.Minute: 1} {

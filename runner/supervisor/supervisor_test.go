@@ -23,12 +23,11 @@ import (
 	"vmop/test/wait"
 )
 
-// Run collects all children and takes signals, so each one has a process of its
-// own, which is this program with the fake runner's command line in the
-// environment.
+// Run reaps all children and handles signals, so each test runs it in a separate process: this program with the fake
+// runner's command line in its environment.
 const (
 	runnerVariable = "SUPERVISOR_TEST_RUNNER"
-	askedVariable  = "SUPERVISOR_TEST_ASKED" // it is asked to stop before it comes to run
+	askedVariable  = "SUPERVISOR_TEST_ASKED" // asked to stop before it runs
 	cannotRun      = 99
 )
 
@@ -56,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// panicOnce is a runner of Go that panics the first time.
+// panicOnce simulates a Go runner that panics the first time.
 func panicOnce(marker string) {
 	if _, err := os.Stat(marker); err == nil {
 		fmt.Println("asked by", int(supervisor.AskedToStop()), "and", int(supervisor.AskedToStop()))
@@ -76,7 +75,7 @@ type supervised struct {
 	said  strings.Builder
 }
 
-// sh supervises a shell that runs a script, in an empty folder.
+// sh supervises a shell that runs a script in an empty folder.
 func sh(t *testing.T, script string) *supervised {
 	t.Helper()
 	return supervise(t, t.TempDir(), "/bin/sh", "-c", script)
@@ -89,7 +88,7 @@ func supervise(t *testing.T, dir string, args ...string) *supervised {
 	return launch(t, exec.CommandContext(t.Context(), exe), dir, args)
 }
 
-// launch starts a command that comes to be the supervisor of a runner.
+// launch starts a command that becomes the supervisor of a runner.
 func launch(t *testing.T, cmd *exec.Cmd, dir string, args []string) *supervised {
 	t.Helper()
 	text, err := json.Marshal(args)
@@ -111,7 +110,7 @@ func launch(t *testing.T, cmd *exec.Cmd, dir string, args []string) *supervised 
 	return s
 }
 
-// await reads up to a line that matches, and returns its submatches.
+// await reads up to a matching line and returns its submatches.
 func (s *supervised) await(pattern string) []string {
 	s.t.Helper()
 	expected := regexp.MustCompile(pattern)
@@ -130,14 +129,14 @@ func (s *supervised) signal(sig syscall.Signal) {
 	require.NoError(s.t, s.cmd.Process.Signal(sig))
 }
 
-// exit waits for the end, and returns the exit code and everything that was said.
+// exit waits for the end and returns the exit code and the output.
 func (s *supervised) exit() (code int, said string) {
 	s.t.Helper()
 	for s.lines.Scan() {
 		s.said.WriteString(s.lines.Text() + "\n")
 	}
 	require.NoError(s.t, s.lines.Err())
-	_ = s.cmd.Wait() // its state tells
+	_ = s.cmd.Wait() // its state shows the result
 	return s.cmd.ProcessState.ExitCode(), s.said.String()
 }
 
@@ -199,8 +198,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	require.NotContains(t, said, "died")
 }
 
-// asked is a script of a runner that knows that it is to stop, and is killed
-// otherwise.
+// asked is the script of a runner that knows it is to stop, or otherwise is killed.
 const asked = `if [ "$VMRUNNER_ASKED_TO_STOP" ]; then echo asked; exit $VMRUNNER_ASKED_TO_STOP; fi; `
 
 func TestTheWishToStopIsNotLost(t *testing.T) {
@@ -257,7 +255,7 @@ func TestTheRunnerLearnsOnceThatItWasAsked(t *testing.T) {
 	require.Equal(t, "asked by 2 and 0\n", string(out))
 }
 
-// An orphan that is not reaped stays in /proc for ever.
+// Orphans are reaped. Otherwise they would stay in /proc.
 func TestOrphansAreCollected(t *testing.T) {
 	t.Parallel()
 	s := sh(t, `orphan=$(sh -c 'sleep 0.01 >&2 & echo $!'); while [ -d /proc/$orphan ]; do sleep 0.01; done; exit 6`)
@@ -266,14 +264,14 @@ func TestOrphansAreCollected(t *testing.T) {
 	require.Empty(t, said)
 }
 
-// child waits until a process has a child in a state, and returns its number.
+// child waits until a process has a child in a state and returns the child's process id.
 func (s *supervised) child(parent int, state string) (pid int) {
 	s.t.Helper()
 	wait.Until(s.t, func() bool {
 		all, err := filepath.Glob("/proc/[0-9]*/stat")
 		require.NoError(s.t, err)
 		for _, path := range all {
-			text, _ := os.ReadFile(path) // it may have gone
+			text, _ := os.ReadFile(path) // it may have ended
 			fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 			if len(fields) > 1 && fields[0] == state && fields[1] == strconv.Itoa(parent) {
 				pid, err = strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -285,7 +283,7 @@ func (s *supervised) child(parent int, state string) (pid int) {
 	return pid
 }
 
-// The next runner can see how a process has ended that the one before has left.
+// The next runner can read the exit status of a process left by the previous runner.
 func TestHowProcessesEndedIsKeptForTheNextRunner(t *testing.T) {
 	t.Parallel()
 	s := sh(t, `
@@ -303,7 +301,7 @@ func TestHowProcessesEndedIsKeptForTheNextRunner(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// In a container the supervisor is process 1, and the parent of all orphans.
+// In a container the supervisor is process 1 and the parent of all orphans.
 func TestTheFirstProcessOfAContainer(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -324,7 +322,7 @@ func TestTheFirstProcessOfAContainer(t *testing.T) {
 	require.Regexp(t, `left without a runner" processes="\w+ \(\d+\)"`, said, "it dies with the container")
 }
 
-// left is a script that leaves a process, which ends with the test.
+// left returns a script that leaves a process running. The process ends with the test.
 func left(t *testing.T) (script string, end *os.File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -345,8 +343,7 @@ func TestProcessesThatAreLeftAreNamed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A machine that a runner cannot look after is tried again: with its container it
-// would die.
+// If a runner fails while its machine is running, it is restarted, because the machine would end with its container.
 func TestARunnerThatLeavesAMachineIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	script, end := left(t)

@@ -34,7 +34,7 @@ func report(r *Result) string {
 	return b.String()
 }
 
-// golden compares a text with that of a file.
+// golden compares a text with the content of a file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -55,13 +55,13 @@ func planned(t *testing.T, text []byte) (*config.Config, *plan.Plan) {
 	require.NoError(t, err)
 	vmType, err := library.Load(t.Context(), cfg.VMType)
 	require.NoError(t, err)
-	cfg.VM.UUID = cmp.Or(cfg.VM.UUID, "252938de-ec18-4ad3-89ed-64a283a7cc98") // names of taps derive from it
+	cfg.VM.UUID = cmp.Or(cfg.VM.UUID, "252938de-ec18-4ad3-89ed-64a283a7cc98") // tap names are derived from it
 	p, err := vmType.Launch(t.Context(), cfg.VM.WithDefaults().WithoutNBD(), sample.HostFacts{}.Host())
 	require.NoError(t, err)
 	return cfg, p
 }
 
-// samples are the definitions, and what has to be left out and said of them.
+// samples returns the definitions with the parts to omit.
 func samples() map[string]Options {
 	return map[string]Options{
 		"libvirt/windows11.xml": {}, "libvirt/oldpc.xml": {},
@@ -77,8 +77,8 @@ func samples() map[string]Options {
 	}
 }
 
-// Each sample becomes the same configuration with the same report, by the stock type there is a plan, and no
-// password is in either.
+// Each sample results in the stored configuration and report, the stock type accepts the configuration, and neither
+// contains a password.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	for name, o := range samples() {
@@ -110,7 +110,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// documented returns the domains and the configurations of the documentation.
+// documented returns the domains and configurations in the documentation.
 func documented(t *testing.T) (domains, configs []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/vm-types/from-libvirt.md")
@@ -124,7 +124,7 @@ func documented(t *testing.T) (domains, configs []string) {
 	return domains, configs
 }
 
-// The documentation has the configurations that its domains become.
+// The documentation contains the configurations that result from its domains.
 func TestDocumentedDomains(t *testing.T) {
 	t.Parallel()
 	domains, configs := documented(t)
@@ -142,7 +142,7 @@ func TestDocumentedDomains(t *testing.T) {
 	}
 }
 
-// asked compares a plan with what a domain asks for.
+// asked compares a plan with the settings of a domain.
 func asked(t *testing.T, text []byte, o Options, vm vmspec.Spec, plan string) {
 	t.Helper()
 	var domain struct {

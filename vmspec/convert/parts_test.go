@@ -15,8 +15,7 @@ import (
 	"vmop/vmspec"
 )
 
-// wholes are the definitions into which the parts below testdata/parts are put, in the place of PART, by the first word
-// of a part's name.
+// wholes returns the definitions in which the parts in testdata/parts replace PART, by the first word of a part's name.
 func wholes() map[string]string {
 	const domain = "<domain type='kvm'><name>x</name><memory unit='MiB'>64</memory>"
 	with := func(machine, features string) string {
@@ -42,7 +41,7 @@ func wholes() map[string]string {
 	}
 }
 
-// fileOf returns where a definition is from, by the first word of its part's name.
+// fileOf returns the file and format of a definition, by the first word of its part's name.
 func fileOf(kind string) (file string, format Format) {
 	switch kind {
 	case "quickemu", "any":
@@ -57,8 +56,8 @@ func fileOf(kind string) (file string, format Format) {
 	return "/d/vm.xml", Libvirt
 }
 
-// summary returns the findings of a report that another one hasn't: of what is kept, which the configuration shows, and
-// of what is dropped the paths, of the others the messages. What only the other one has is gone.
+// summary returns the findings of a report that the other report lacks: none for kept settings, which the configuration
+// shows, paths for dropped settings, and messages for the rest. Findings only in the other report are listed as gone.
 func summary(r, other *Result) string {
 	var text strings.Builder
 	paths := map[Effect]string{}
@@ -86,7 +85,7 @@ func summary(r, other *Result) string {
 	return text.String()
 }
 
-// settings returns the lines of a configuration that another one hasn't, as one line.
+// settings returns the lines of a configuration that the other lacks, as one line.
 func settings(config, other []byte) string {
 	lines, known := strings.Split(string(config), "\n"), strings.Split(string(other), "\n")
 	lines = slices.DeleteFunc(lines, func(line string) bool { return slices.Contains(known, line) })
@@ -97,8 +96,8 @@ func settings(config, other []byte) string {
 	return "= " + strings.Join(words, " ") + "\n"
 }
 
-// Each part of a definition, in a whole that is the same for many, makes the difference in the report and in the
-// configuration that testdata/parts has below "=>".
+// Each part, inserted into a common definition, results in the differences in report and configuration that
+// testdata/parts lists below "=>".
 func TestParts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/parts/*.txtar")
@@ -125,7 +124,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// convertedPart returns what a part changes in the report and the configuration.
+// convertedPart returns the differences that a part causes in the report and the configuration.
 func convertedPart(t *testing.T, kind, part string) string {
 	t.Helper()
 	whole, known := wholes()[kind]

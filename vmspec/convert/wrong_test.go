@@ -11,7 +11,7 @@ import (
 	"vmop/runner/config"
 )
 
-// What is no definition at all is refused with a reason.
+// A file that is not a definition is refused with a reason.
 func TestWrongFiles(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, want string }{
@@ -65,13 +65,13 @@ func TestWrongFiles(t *testing.T) {
 	require.ErrorContains(t, err, `there is no part "nme" to leave out`)
 }
 
-// minimal returns a domain with something in it.
+// minimal returns a domain with the devices.
 func minimal(devices string) string {
 	return "<domain type='kvm'><name>x</name><memory unit='MiB'>64</memory><os><type>hvm</type></os>\n" +
 		"<devices>\n" + devices + "\n</devices></domain>"
 }
 
-// What can't be carried over blocks, and the finding has its place.
+// A setting that can't be converted is a blocking finding with its position.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, path, want string }{
@@ -106,7 +106,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// Every element and attribute of a domain that is unknown is reported: none is passed over.
+// Every unknown element and attribute of a domain is reported.
 func TestNothingIsPassedOver(t *testing.T) {
 	t.Parallel()
 	domains, _ := documented(t)
@@ -126,7 +126,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 		changed := text[:end] + " unheard='of'" + text[end:]
 		r, err := Convert("/d/f", []byte(changed), Options{})
 		require.NoError(t, err)
-		if r.Count(Dropped) == before.Count(Dropped) { // a part of what is dropped as a whole, or left to the type
+		if r.Count(Dropped) == before.Count(Dropped) { // inside an element that is dropped as a whole or left to the type
 			part := text[strings.LastIndex(text[:at], "<") : at+1]
 			require.Regexp(t, `^<(timer|target|emulator|acpi|apic|model|controller|backend)`, part)
 		}

@@ -268,7 +268,7 @@ func TestALife(t *testing.T) {
 	d.Sized(nil)
 }
 
-// A command waits while the connection is being made, is never sent twice, and has no effect after it was canceled.
+// A command waits while the connection is being made, is never sent twice, and returns an error when it is canceled.
 func TestRequestsAndTheConnection(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true).runs(t)

@@ -129,7 +129,7 @@ func TestACPUThatCannotBePlacedIsAProblem(t *testing.T) {
 	k.silent()
 }
 
-// Implausible thread ids from QEMU, which could slow down other processes, are rejected.
+// Implausible answers about threads cause no endless placements.
 func TestThreadsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{}, onCPUs())

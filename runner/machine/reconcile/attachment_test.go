@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A disk's block node name contains its slot, as long as it is the wanted disk.
+// An attached disk's slot is read from its block node's name, as long as the disk is still wanted.
 func TestSlotOf(t *testing.T) {
 	t.Parallel()
 	data := reconcile.Drive{Index: 2}

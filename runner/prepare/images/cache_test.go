@@ -62,7 +62,7 @@ func TestRemovedImagesLeaveTheirDisks(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// An image that is being fetched is not removed.
+// An image in use by a download is not removed.
 func TestAnImageInUseStays(t *testing.T) {
 	t.Parallel()
 	p := publish(t)
@@ -77,7 +77,7 @@ func TestAnImageInUseStays(t *testing.T) {
 	go func() {
 		told := false
 		_, err := cache.Pull(t.Context(), source, true, func(p images.Progress) {
-			if !told && p.Step == images.Fetching { // before, it may wait for what another test has inherited by a fork
+			if !told && p.Step == images.Fetching { // an earlier report may be a wait for a lock that another test's fork has inherited
 				told = true
 				close(begun)
 			}

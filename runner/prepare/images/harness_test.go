@@ -18,7 +18,8 @@ import (
 	"vmop/runner/prepare/images"
 )
 
-// The test program is also one that makes the disk DISK of the source SOURCE with the cache CACHE.
+// With its environment variables set, the test program creates the disk DISK from the source SOURCE with the cache
+// CACHE.
 func TestMain(m *testing.M) {
 	if file := os.Getenv("DISK"); file != "" {
 		cache := images.Cache{Folder: os.Getenv("CACHE")}
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// content is what a small disk holds: something, a hole, something.
+// content returns the content of a small disk: data, a hole, data.
 func content() []byte {
 	disk := make([]byte, 4<<20)
 	copy(disk, "the beginning")
@@ -40,7 +41,7 @@ func content() []byte {
 	return disk
 }
 
-// publisher serves an image in the format qcow2, with its checksums, and counts requests.
+// publisher serves a qcow2 image with its checksums, and counts requests.
 type publisher struct {
 	*httptest.Server
 	t     *testing.T
@@ -48,7 +49,7 @@ type publisher struct {
 
 	mu       sync.Mutex
 	requests map[string]int
-	// gate, if not nil, keeps the second half of the image until it is closed.
+	// gate, if not nil, blocks the second half of the image until it is closed.
 	gate chan struct{}
 }
 
@@ -96,7 +97,7 @@ func (p *publisher) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sum is the checksum of the image, in hexadecimal digits.
+// sum returns the image's checksum in hexadecimal digits.
 func (p *publisher) sum() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,14 +105,14 @@ func (p *publisher) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// fetched is how often the image was asked for.
+// fetched returns the number of requests for the image.
 func (p *publisher) fetched() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests["/disk.qcow2"]
 }
 
-// list writes a list with images of the publisher.
+// list writes an image list with the publisher's images.
 func (p *publisher) list(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), images.ListFile)
 	text := "images:\n"

@@ -22,7 +22,7 @@ import (
 	"vmop/vmspec"
 )
 
-// cacheOf returns an empty cache that knows the images of a publisher.
+// cacheOf returns an empty cache that knows a publisher's images.
 func cacheOf(t *testing.T, p *publisher) *images.Cache {
 	return &images.Cache{Folder: filepath.Join(t.TempDir(), "images"), Lists: []string{p.list(t)}}
 }
@@ -31,7 +31,7 @@ func diskIn(t *testing.T, source string) images.Disk {
 	return images.Disk{File: filepath.Join(t.TempDir(), "disk.img"), Source: images.Source{Text: source}}
 }
 
-// holds wants a disk to have the content, and then nothing, up to a size.
+// holds requires that a disk contains the content, followed by zeros up to a size.
 func holds(t *testing.T, file string, size int64) {
 	t.Helper()
 	got, err := os.ReadFile(file)
@@ -73,7 +73,7 @@ func TestADiskIsMadeOfAnImage(t *testing.T) {
 	}
 }
 
-// An image is fetched once, and disks are made of it at the same time.
+// An image is fetched once when several disks are created from it at the same time.
 func TestAnImageIsFetchedOnce(t *testing.T) {
 	t.Parallel()
 	p := publish(t)
@@ -121,7 +121,7 @@ func TestWhatCannotBeMadeLeavesNoDisk(t *testing.T) {
 		size   int64
 		reason diskimage.Reason
 		text   string
-		path   string // of the fault
+		path   string // of the error
 	}{
 		"nothing there": {
 			images.Source{Text: p.URL + "/gone.qcow2"}, 0, diskimage.SourceNotFound, "404", "source",
@@ -189,7 +189,7 @@ func TestADiskThatIsThereStays(t *testing.T) {
 	holds(t, disk.File, 4<<20)
 }
 
-// A process that is killed leaves no disk, and the next one makes it.
+// A killed process leaves no disk, and the next process creates it.
 func TestAKilledProcessLeavesNoDisk(t *testing.T) {
 	t.Parallel()
 	p := publish(t)
@@ -216,7 +216,7 @@ func TestAKilledProcessLeavesNoDisk(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// A stop request ends what is being fetched.
+// Canceling the context ends a download.
 func TestMakingADiskEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	p := publish(t)
@@ -234,7 +234,7 @@ func TestMakingADiskEndsWithItsContext(t *testing.T) {
 	require.NoFileExists(t, disk.File)
 }
 
-// The configuration may name a server of this computer. No redirect, name or list of checksums leads from there to
+// The configuration may name a server on this computer. A redirect, a name or a checksum list from there can't lead to
 // another internal address.
 func TestSourcesLeadToNoInternalAddress(t *testing.T) {
 	t.Parallel()
@@ -261,7 +261,7 @@ func TestSourcesLeadToNoInternalAddress(t *testing.T) {
 	require.ErrorAs(t, cache.Make(t.Context(), diskIn(t, "ours/1"), quiet), new(*outbound.RefusedError))
 }
 
-// A disk with a source is missing if its folder is there and it isn't.
+// A disk with a source is missing if its folder exists and the disk does not.
 func TestWhichDisksAreMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

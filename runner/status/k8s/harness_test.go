@@ -23,10 +23,10 @@ import (
 	"vmop/test/wait"
 )
 
-// tick is how often what makes no event is looked at.
+// tick is the polling interval for changes without events.
 const tick = 50 * time.Millisecond
 
-// shared is the cluster that the tests of this package share.
+// shared is the cluster shared by this package's tests.
 var shared clustertest.Shared
 
 func TestMain(m *testing.M) {
@@ -40,13 +40,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A place is a namespace with the VM web, and the pod web-0 that belongs to it.
+// A place is a namespace with the VM web and its pod web-0.
 type place struct {
 	*clustertest.Namespace
 	t       *testing.T
 	objects dynamic.Interface
 	account string // folder of the pod's service account
-	host    string // where the pod sees the API server
+	host    string // the API server's address in the pod
 	port    string
 }
 
@@ -65,19 +65,19 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// allow lets runners report.
+// allow permits runners to report.
 func (p *place) allow() {
 	p.t.Helper()
 	p.Kubectl("apply", "-f", filepath.Join(p.Deploy, "manager", "runner-account.yaml"))
 }
 
-// machine is the resource of a VM.
+// machine returns a VM's resource.
 func machine(name string) string {
 	return "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: " + name +
 		"}\nspec: {vm: {state: Running, maximumCpus: 2, maximumRam: 256Mi}}\n"
 }
 
-// pod is one that nothing runs in; it can have tokens.
+// pod returns a pod that runs no program but can have tokens.
 func pod(name string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
 		"}\nspec: {serviceAccountName: vm-runner, containers: [{name: runner, image: none}]}\n"
@@ -90,7 +90,7 @@ func (p *place) read(file string) string {
 	return string(text)
 }
 
-// file writes one of the service account's, as a whole.
+// file atomically writes a file of the service account.
 func (p *place) file(name, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.account, name)
@@ -106,7 +106,7 @@ func (p *place) token(pod string) {
 		"--bound-object-uid", uid))
 }
 
-// relay leads from an address of this machine to the API server.
+// relay forwards an address of this machine to the API server.
 func (p *place) relay() (host, port string) {
 	p.t.Helper()
 	server := strings.TrimPrefix(p.Config.Host, "https://")
@@ -127,7 +127,7 @@ func (p *place) relay() (host, port string) {
 				}
 				defer far.Close()
 				go func() {
-					_, _ = io.Copy(far, near) // its end shows in the other way
+					_, _ = io.Copy(far, near) // its end is seen in the other direction
 					_ = far.Close()
 				}()
 				_, _ = io.Copy(near, far)
@@ -139,7 +139,7 @@ func (p *place) relay() (host, port string) {
 	return host, port
 }
 
-// pod returns what a runner in the pod finds out.
+// pod returns the Pod that a runner in the pod detects.
 func (p *place) pod() *k8s.Pod {
 	p.t.Helper()
 	found, err := k8s.FindPod(p.getenv, p.account)
@@ -148,7 +148,7 @@ func (p *place) pod() *k8s.Pod {
 	return found
 }
 
-// environment of a process in the pod.
+// environment returns the environment of a process in the pod.
 func (p *place) environment() []string {
 	return []string{
 		"KUBERNETES_SERVICE_HOST=" + p.host, "KUBERNETES_SERVICE_PORT=" + p.port, "POD_NAME=web-0",
@@ -169,7 +169,7 @@ func (p *place) vms() dynamic.ResourceInterface {
 	return p.objects.Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.Name)
 }
 
-// vm returns a VM as the API server has it.
+// vm returns a VM from the API server.
 func (p *place) vm(name string) v1.VirtualMachine {
 	p.t.Helper()
 	found, err := p.vms().Get(p.t.Context(), name, metav1.GetOptions{})
@@ -179,7 +179,7 @@ func (p *place) vm(name string) v1.VirtualMachine {
 	return vm
 }
 
-// patch changes a VM's status in place of another writer.
+// patch changes a VM's status as another writer.
 func (p *place) patch(manager, body string) {
 	p.t.Helper()
 	_, err := p.vms().Patch(p.t.Context(), "web", types.MergePatchType, []byte(body),

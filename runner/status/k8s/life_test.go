@@ -21,7 +21,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// since returns when a condition got its status.
+// since returns the transition time of a condition.
 func since(s v1.VirtualMachineStatus, kind string) time.Time {
 	if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
 		return c.LastTransitionTime.UTC()
@@ -33,8 +33,8 @@ func is(s v1.VirtualMachineStatus, kind string, want metav1.ConditionStatus) boo
 	return meta.IsStatusConditionPresentAndEqual(s.Conditions, kind, want)
 }
 
-// A runner that adopts a VM keeps since when the conditions are as they
-// are, and doesn't tell that what it doesn't know yet is over.
+// A runner that adopts a VM keeps the transition times of its conditions, and doesn't report unknown conditions as
+// ended.
 func TestTransitionTimesAreTakenOver(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -56,8 +56,7 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 	require.Equal(t, "2026-01-02 03:05:05 +0000 UTC", since(s, "Booted").String())
 }
 
-// A new resource has conditions whose time is 1970: no agent has been disconnected
-// since then.
+// The conditions of a new resource have the time 1970, which is not reported as a transition time.
 func TestNoTransitionIsFrom1970(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -68,7 +67,7 @@ func TestNoTransitionIsFrom1970(t *testing.T) {
 	}
 }
 
-// The parts of the status don't conflict, whatever is written in between.
+// The parts of the status don't conflict, whatever other writers change meanwhile.
 func TestOthersWriteTheirPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -82,8 +81,8 @@ func TestOthersWriteTheirPart(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, s.Phase)
 }
 
-// What a guest and clients say can be long, wrong and much. The resource stays small
-// and every report is taken.
+// Text from the guest and clients can be long, invalid and plentiful. The resource stays small and every report is
+// accepted.
 func TestHostileWords(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -124,7 +123,7 @@ func TestHostileWords(t *testing.T) {
 	require.NotContains(t, log.String(), "WARN")
 }
 
-// events returns the reasons of the VM's events, with their notes.
+// events returns the reasons and notes of the VM's events.
 func (p *place) events() []string {
 	p.t.Helper()
 	list, err := p.objects.Resource(schema.GroupVersionResource{
@@ -145,8 +144,7 @@ func (p *place) events() []string {
 	return all
 }
 
-// Changes of the state, and who looks at the screen, are events; what comes without
-// end is not.
+// State changes and viewers of the screen are reported as events. Frequent changes are not.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -177,8 +175,7 @@ func TestEvents(t *testing.T) {
 	require.LessOrEqual(t, len(q.events()), 18)
 }
 
-// A VM that is not there is nothing to make noise about; when it is made again, it
-// has a status again.
+// A missing VM resource causes no errors, and reporting continues when it is created again.
 func TestAVMThatWasDeleted(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -194,17 +191,16 @@ func TestAVMThatWasDeleted(t *testing.T) {
 	wait.Until(t, r.Heard)
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.Ended{Cause: "asked"})
-	<-r.Done() // it doesn't wait for a VM to come
+	<-r.Done() // doesn't wait for the VM's resource
 	require.False(t, r.Heard())
 	require.NotContains(t, log.String(), "WARN")
 }
 
-// What the API server refuses is said once, with its words, and keeps nothing else
-// from being reported.
+// A refusal by the API server is logged once with its message, and does not prevent other reports.
 func TestFault32TheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	// The real API server finds nothing wrong; a rule must.
+	// The real API server accepts everything, so the test adds a rule.
 	rule := "no-osinfo." + p.Name
 	p.Apply(`apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -226,7 +222,7 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting},
 		status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
 	refused := func() bool { return strings.Contains(log.String(), "status.osinfo is not liked") }
-	for i := 1; !refused(); i++ { // a rule takes a moment to hold
+	for i := 1; !refused(); i++ { // a rule takes a moment to become active
 		tell(t, tracker, status.CPUs(i))
 		time.Sleep(tick)
 	}
@@ -254,7 +250,7 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	require.Equal(t, 1, strings.Count(log.String(), "may not report"))
 }
 
-// A token that is exchanged is taken at once.
+// A replaced token is used immediately.
 func TestFault32TheTokenIsExchanged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -269,8 +265,8 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	p.eventually("with the next one", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 }
 
-// A resource that was made anew, and has taken the VM over, gets all that its
-// predecessor knew, as soon as the configuration is the new one's.
+// A recreated resource that has adopted the VM receives the complete status of its predecessor, as soon as the
+// configuration is its own.
 func TestAnotherResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

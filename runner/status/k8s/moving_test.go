@@ -11,7 +11,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// The target of a migration doesn't speak for the VM before it has the guest. What the source says late is said again.
+// The target of a migration reports nothing about the VM until it has the guest. Late reports of the source are
+// overwritten.
 func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -41,7 +42,7 @@ func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
 	p.eventually("it is said again", func(s v1.VirtualMachineStatus) bool { return speaks(s) && s.CPUs == 1 })
 }
 
-// The source says nothing more when the guest is being handed over, unless it stays.
+// The source stops reporting when the guest is handed over, unless the guest stays.
 func TestASourceIsSilentWhenTheGuestLeaves(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -53,7 +54,7 @@ func TestASourceIsSilentWhenTheGuestLeaves(t *testing.T) {
 	tell(t, tracker, leaving("Copying"), status.CPUs(2))
 	p.eventually("the guest is copied", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	tell(t, tracker, leaving("Switching"), status.CPUs(3))
-	<-time.After(time.Second) // several times as long as changes are gathered
+	<-time.After(time.Second) // several times the delay that collects changes
 	p.eventually("nothing is said", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	tell(t, tracker, status.Moves{})
 	p.eventually("the guest stays", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 3 })

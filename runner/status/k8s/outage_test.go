@@ -23,8 +23,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// The API server goes while the VM runs, and comes back: what was missed is caught
-// up, by the newest. It is the server of all tests here, so they don't run meanwhile.
+// The API server stops while the VM is running and returns. The newest state is then reported. The test is not parallel
+// because all tests here share the server.
 func TestFault31TheAPIServerIsAway(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
@@ -45,21 +45,20 @@ func TestFault31TheAPIServerIsAway(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "cannot be reached"), "it is said once")
 	require.Contains(t, log.String(), "the status is reported again")
 
-	// The VM ends during an outage: its runner doesn't wait for long, but if it has
-	// the time it tells how.
+	// The VM ends during an outage. Its runner waits only briefly, but reports the end if there is time.
 	require.NoError(t, p.StopServer(t.Context()))
 	tell(t, tracker, status.Ended{Cause: "guest shutdown"})
 	select {
 	case <-r.Done():
 		require.Fail(t, "told to whom?")
-	case <-time.After(tick): // nothing has to happen; if it does, the test fails below
+	case <-time.After(tick): // nothing has to happen; otherwise the test fails below
 	}
 	require.NoError(t, p.StartServer(t.Context()))
 	<-r.Done()
 	require.Equal(t, "guest shutdown", p.vm("web").Status.Runner.Outcome.Cause)
 }
 
-// scripted is a place whose API server is a handler.
+// scripted returns a place whose API server is a handler.
 func scripted(t *testing.T, handler http.HandlerFunc) *place {
 	t.Helper()
 	server := httptest.NewTLSServer(handler)
@@ -74,8 +73,8 @@ func scripted(t *testing.T, handler http.HandlerFunc) *place {
 	return p
 }
 
-// What an API server says that is overloaded or fails keeps nothing from being
-// reported in the end, and what it asks for is obeyed.
+// After errors of an overloaded or failing API server, everything is eventually reported, and the server's requested
+// delays are respected.
 func TestFault32TheAPIServerFails(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -95,10 +94,10 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 		require.Equal(t, "Bearer x", r.Header.Get("Authorization"))
 		if n := int(asked.Add(1)); n <= len(answers) {
 			w.WriteHeader(answers[n-1].code)
-			_, _ = w.Write([]byte(answers[n-1].body)) // a client that has gone gets nothing
+			_, _ = w.Write([]byte(answers[n-1].body)) // a disconnected client receives nothing
 			return
 		}
-		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		body, _ := io.ReadAll(r.Body) // the body is checked below
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
@@ -113,14 +112,13 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 	require.Contains(t, log.String(), "the status is reported again")
 }
 
-// Certificate authorities that are exchanged are taken at once, and as long as they
-// are the same, so is the connection.
+// Replaced certificate authorities are used immediately, and the connection is kept while they stay the same.
 func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	t.Parallel()
 	clients := make(chan string, 100)
 	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
 		clients <- r.RemoteAddr
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
 	})
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
@@ -138,8 +136,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	}
 }
 
-// An API server that takes requests and never answers delays nothing: not the
-// tracker, and not the runner's end.
+// An API server that accepts requests and never answers delays neither the tracker nor the runner's end.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	asked, over := make(chan struct{}, 100), make(chan struct{})
@@ -158,8 +155,8 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	require.Contains(t, log.String(), "final status can't be reported")
 }
 
-// Where events are not taken down, be it that whoever looks at them first is away, the
-// status is reported nevertheless, and doesn't wait for one event after the other.
+// If events are not accepted, for example because their webhook is down, the status is reported nevertheless, without
+// waiting for each event.
 func TestEventsThatAreNotAnswered(t *testing.T) {
 	t.Parallel()
 	var events atomic.Int32
@@ -169,11 +166,11 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 			events.Add(1)
 			panic(http.ErrAbortHandler)
 		}
-		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		body, _ := io.ReadAll(r.Body) // the body is checked below
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
 	})
 	var updates []status.Update
 	for i := range 10 {
@@ -187,14 +184,13 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "an event can't be reported"))
 }
 
-// What is too large for the resource, or for a proxy, is reported without what others
-// have said.
+// A report that is too large for the resource or a proxy is sent without the text of others.
 func TestFault32TheReportIsTooLarge(t *testing.T) {
 	t.Parallel()
 	const most = 4000
 	applied := make(chan string, 100)
 	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		body, _ := io.ReadAll(r.Body) // the body is checked below
 		if len(body) > most {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 			return
@@ -202,7 +198,7 @@ func TestFault32TheReportIsTooLarge(t *testing.T) {
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
 	})
 	many := make(status.Interfaces, 30)
 	for i := range many {

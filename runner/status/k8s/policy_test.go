@@ -18,7 +18,7 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// bearer returns a client with the token of the service account's folder.
+// bearer returns a client with the token in the service account's folder.
 func (p *place) bearer() dynamic.Interface {
 	p.t.Helper()
 	config := &rest.Config{Host: p.Config.Host, Dial: p.Dial, QPS: -1, BearerToken: p.read(p.account + "/token")}
@@ -28,7 +28,7 @@ func (p *place) bearer() dynamic.Interface {
 	return client
 }
 
-// event is one about an object.
+// event returns an event about an object.
 func event(namespace, kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{
@@ -42,8 +42,8 @@ func event(namespace, kind, name string) *unstructured.Unstructured {
 	}}
 }
 
-// The token of a VM's pod is good for the status of that VM, and for events about it.
-// For everything else it is refused, whoever has stolen it.
+// The token of a VM's pod permits only that VM's status and events about it. Everything else is refused, even with a
+// stolen token.
 func TestATokenIsHeldToItsVM(t *testing.T) {
 	t.Parallel()
 	p, elsewhere := newPlace(t), newPlace(t)
@@ -131,15 +131,14 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 	require.NoError(t, patch(p.bearer(), p.Name, "other", cpus, "status"), "to each its own")
 }
 
-// runners is the part of the status that the runner writes; no other part is missing.
+// runners lists all fields of the status that the runner writes.
 var runners = []string{
 	"runner", "arriving", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
 	"displayPasswordSerial", "osinfo", "interfaces", "addresses",
-	"restartAwaitingArguments", "restartAwaitingChanges", "conditions", // some of which are the manager's
+	"restartAwaitingArguments", "restartAwaitingChanges", "conditions", // the manager writes some of them
 }
 
-// Whatever else the status has or will have is not a runner's to change, be it that it
-// adds, changes or removes it.
+// A runner can't add, change or remove any other field of the status.
 func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -232,7 +231,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	require.Len(t, is.RestartAwaitingChanges, 2)
 }
 
-// force is what an apply needs, and no other patch may have.
+// force returns the value that an apply needs and other patches must not have.
 func force(kind types.PatchType) *bool {
 	if kind == types.ApplyPatchType {
 		return new(true)

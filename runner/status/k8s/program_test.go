@@ -31,7 +31,7 @@ import (
 	"vmop/test/wait"
 )
 
-// built is the program of the runner.
+// built builds the runner's program.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "vmrunner")
 	if err != nil {
@@ -42,28 +42,27 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, program.Build(context.Background(), path, "vmop/cmd/vmrunner")
 })
 
-// remove removes it.
+// remove removes the program.
 var remove func() error
 
-// A container has a runner in a place.
+// A container runs a runner in a place.
 type container struct {
 	*place
-	dir   string // with the configuration and all else
+	dir   string // contains the configuration and all other files
 	cmd   *exec.Cmd
 	log   *logbook.Logbook
 	ended chan struct{}
 }
 
-// run starts a runner. The configuration is that of the VM's lines, and more of the
-// runner's.
+// run starts a runner with the VM's lines and further lines of the runner section.
 func (p *place) run(runner []string, vm ...string) *container {
 	p.t.Helper()
-	dir, err := os.MkdirTemp("", "k") // short, for the paths of sockets
+	dir, err := os.MkdirTemp("", "k") // a short path for sockets
 	require.NoError(p.t, err)
 	c := &container{place: p, dir: dir}
 	c.configure(runner, vm...)
 	p.t.Cleanup(func() {
-		for _, pids := range invariants.Processes(p.t, dir) { // of a test that went wrong
+		for _, pids := range invariants.Processes(p.t, dir) { // of a failed test
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -74,7 +73,7 @@ func (p *place) run(runner []string, vm ...string) *container {
 	return c
 }
 
-// start starts "vmrunner init" as it is started in a pod with a uid.
+// start starts "vmrunner init" like a pod with the uid.
 func (c *container) start(uid string) {
 	p := c.place
 	p.t.Helper()
@@ -90,7 +89,7 @@ func (c *container) start(uid string) {
 	require.NoError(p.t, cmd.Start())
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // its state tells
+		_ = cmd.Wait() // its state shows the result
 	}()
 	p.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -101,10 +100,10 @@ func (c *container) start(uid string) {
 	})
 }
 
-// runner is the process number of the runner that the first process has started.
+// runner returns the process id of the runner that the first process has started.
 func (c *container) runner() int {
 	c.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid)) // one of them has it
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid)) // one of the threads has it
 	require.NoError(c.t, err)
 	text := ""
 	for _, thread := range threads {
@@ -131,7 +130,7 @@ func (c *container) configure(runner []string, vm ...string) {
 	require.NoError(c.t, os.Rename(c.path("config.new"), c.path("config.yaml")))
 }
 
-// said waits until the runner has said something.
+// said waits until the runner has logged a text.
 func (c *container) said(what string) {
 	c.t.Helper()
 	late := wait.Over(c.t)
@@ -146,7 +145,7 @@ func (c *container) said(what string) {
 	}
 }
 
-// exit waits for the end, and returns the exit code and the termination message.
+// exit waits for the end and returns the exit code and the termination message.
 func (c *container) exit() (int, string) {
 	c.t.Helper()
 	wait.Receive(c.t, c.ended, "the runner doesn't end")
@@ -160,7 +159,7 @@ func (c *container) exit() (int, string) {
 	return int(end.ExitCode), end.Cause + " | " + end.Reason + " | " + end.Message
 }
 
-// powersOff has the guest of counting power off, once it is up.
+// powersOff makes the guest of counting power off once it is up.
 func (c *container) powersOff() {
 	c.t.Helper()
 	client, err := control.Dial(c.t.Context(), filepath.Join(c.dir, "run", control.SocketName))
@@ -187,7 +186,7 @@ func awaitText(t *testing.T, console net.Conn, text string) {
 	}
 }
 
-// counting returns the lines of a vm section that boot a guest which counts, and obeys the power button.
+// counting returns the lines of a vm section that boot a guest which counts and obeys the power button.
 func counting(t *testing.T) []string {
 	disk := filepath.Join(t.TempDir(), "disk.img")
 	require.NoError(t, os.WriteFile(disk, guest.Obedient(true), 0o600))
@@ -197,9 +196,9 @@ func counting(t *testing.T) []string {
 	}
 }
 
-// A runner in a pod, through a VM's life: it is killed, the API server goes and comes
-// back, the guest shuts itself down, and the runner waits for a stop request. The
-// API server is that of all tests here, so they don't run meanwhile.
+// A runner in a pod reports through a VM's life: the runner is killed, the API server stops and returns, the guest
+// shuts down, and the runner waits for a stop request. The test is not parallel because all tests here share the API
+// server.
 func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	tier.Deep(t)
 	p, section := newPlace(t), counting(t)
@@ -211,7 +210,7 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	began := since(s, "Running")
 	require.WithinDuration(t, time.Now(), began, wait.Longest)
 
-	// It dies while the API server is away, and the VM follows its configuration.
+	// The runner is killed while the API server is down, and the VM follows its configuration.
 	require.NoError(t, p.StopServer(t.Context()))
 	runner, err := strconv.Atoi(strings.TrimSpace(p.read(c.path("data/runner.lock"))))
 	require.NoError(t, err)
@@ -247,8 +246,8 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// waitsForAStop runs a VM with a section whose guest shuts itself down, and is stopped with it. It
-// returns what its runner says.
+// waitsForAStop runs a VM with a section whose guest shuts down, requires that its runner waits for a stop request, and
+// returns the runner and the VM.
 func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineStatus) {
 	p.t.Helper()
 	c := p.run([]string{"guestShutdownStops: true"}, section...)
@@ -258,8 +257,8 @@ func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineS
 	return c, p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 }
 
-// A runner that waits takes the user's change of mind; when the VM is to be started
-// again and no manager says where, it ends, and the kubelet starts it again.
+// A waiting runner accepts a change of the user's request. If the VM is to be started again and no manager chooses a
+// place, the runner ends and the kubelet restarts it.
 func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -272,13 +271,12 @@ func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	c.said("no stop request has come; exiting")
 	code, _ := c.exit()
 	require.Zero(t, code)
-	c.start("4711") // as the kubelet does
+	c.start("4711") // like the kubelet
 	c.said("state=Booting")
 }
 
-// A runner that is killed while it waits for a stop request, alone or with its container,
-// doesn't start the VM when it is started again in the same pod: it waits on. In
-// another pod the VM starts.
+// If a runner is killed while it waits for a stop request, alone or with its container, it continues to wait after a
+// restart in the same pod. In another pod the VM starts.
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -298,7 +296,7 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	c.said("the guest has ended in this pod; it is not started again")
 	c.said("waiting for a stop request")
 	again := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.State == "Stopped" })
-	s.Runner.ComparedGeneration = again.Runner.ComparedGeneration // says nothing without a machine
+	s.Runner.ComparedGeneration = again.Runner.ComparedGeneration // not reported without a machine
 	require.Equal(t, s.Runner, again.Runner)
 	require.Equal(t, []any{s.UUID, s.VMType, s.RunnerVersion}, []any{again.UUID, again.VMType, again.RunnerVersion})
 	require.Equal(t, since(s, "Running"), since(again, "Running"))
@@ -312,8 +310,8 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	c.said("state=Booting")
 }
 
-// Where a crash is to stop the VM, the runner waits as after a shutdown, also when it is
-// killed meanwhile, and ends as QEMU did.
+// If a crash is to stop the VM, the runner waits as after a shutdown, even after being killed meanwhile, and ends with
+// QEMU's result.
 func TestACrashStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -338,7 +336,7 @@ func TestACrashStays(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// A VM that is stopped while it is being started has not failed.
+// A VM stopped during its start has not failed.
 func TestStoppedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -360,7 +358,7 @@ func TestStoppedWhileItStarts(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// Without a resource there is nothing to wait for.
+// Without a resource the runner doesn't wait.
 func TestAPodWithoutAResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -373,8 +371,8 @@ func TestAPodWithoutAResource(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// Whatever keeps a VM from running is in the resource and in the termination
-// message; nothing is waited for then.
+// The resource and the termination message contain the reason that prevents a VM from running, and the runner doesn't
+// wait.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -15,7 +15,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// follow reports about a tracker until the test ends.
+// follow reports a tracker's status until the test ends.
 func (p *place) follow(updates ...status.Update) (*status.Tracker, *k8s.Reporter, *logbook.Logbook) {
 	p.t.Helper()
 	log := &logbook.Logbook{}
@@ -26,7 +26,7 @@ func (p *place) follow(updates ...status.Update) (*status.Tracker, *k8s.Reporter
 		if p.t.Failed() {
 			p.t.Logf("the reporter's log:\n%s", log)
 		}
-		_ = tracker.Update(status.Ended{Cause: "asked"}) // it may have
+		_ = tracker.Update(status.Ended{Cause: "asked"}) // the VM may have ended already
 		<-r.Done()
 	})
 	return tracker, r, log
@@ -37,8 +37,7 @@ func tell(t *testing.T, tracker *status.Tracker, updates ...status.Update) {
 	require.NoError(t, tracker.Update(updates...))
 }
 
-// What the runner knows is in the resource, under the names of the resource; when
-// the VM has ended, that is.
+// The resource contains the runner's status under its own field names, and finally the VM's end.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

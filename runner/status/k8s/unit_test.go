@@ -22,8 +22,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// paths returns those of all values below a type, with the tags of a format: lists
-// by their first item.
+// paths returns the paths of all values below a type, with the tags of a format. A list is represented by its first
+// item.
 func paths(at string, t reflect.Type, tag string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -45,8 +45,8 @@ func paths(at string, t reflect.Type, tag string) []string {
 	return all
 }
 
-// Whatever can differ in the configuration has a place in the resource that is
-// there, but for what the resource does not have.
+// Every field that can differ in the configuration has an existing place in the resource, except for fields that the
+// resource lacks.
 func TestPlacesAreThoseOfTheResource(t *testing.T) {
 	t.Parallel()
 	known := append(paths("spec", reflect.TypeFor[v1.VirtualMachineSpec](), "json"), "metadata.name")
@@ -93,7 +93,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A message in the resource names the resource's fields.
+// A message in the resource uses the resource's field names.
 func TestMessagesNameTheResource(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
@@ -137,7 +137,7 @@ func TestMessagesNameTheResource(t *testing.T) {
 	require.Equal(t, "spec.vm.disks[1].cdrom.image: the tray is locked", r.Status.Conditions[0].Message)
 }
 
-// Changes at one place are one.
+// Changes at the same place are merged.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	type section = map[string]any
@@ -189,7 +189,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A pod is one of a VM if it has the name and a token.
+// A pod belongs to a VM if it has the name and a token.
 func TestFindPod(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestFindPod(t *testing.T) {
 	require.Nil(t, found, "no token was given")
 }
 
-// What is waited between attempts grows, and the API server's wish is obeyed.
+// The delay between attempts grows, and a delay requested by the API server is respected.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	within := func(err error, failures int, least, most time.Duration) {

@@ -14,7 +14,7 @@ import (
 	"vmop/runner/status/notify"
 )
 
-// listen plays the service manager.
+// listen acts as the service manager.
 func listen(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -47,7 +47,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// A restarted manager has another socket by the old name.
+// A restarted manager has a new socket with the old name.
 func TestTheManagerIsStartedAgain(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	first := listen(t, name)
@@ -101,7 +101,7 @@ func TestEnvironment(t *testing.T) {
 	require.NoError(t, none.Send(notify.Ready))
 }
 
-// A text is one line, whatever is in it.
+// A status text is always a single line.
 func TestStatusIsOneLine(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "STATUS=a READY=1��[31m", notify.Status("a\nREADY=1\x00\x1b[31m\n"))

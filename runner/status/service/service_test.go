@@ -17,7 +17,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The words of the status line, and which change the manager hears of.
+// The manager is notified of the relevant changes with the right status line.
 func TestNewsForTheServiceManager(t *testing.T) {
 	t.Parallel()
 	var s status.Status
@@ -74,8 +74,8 @@ func TestNewsForTheServiceManager(t *testing.T) {
 	}
 }
 
-// As long as an end takes, the manager hears that it does, also while other news come more often.
-func TestALongEndIsExtended(t *testing.T) { // alone: the environment says where the manager is
+// During a long end, the manager is notified of extensions, even while other news is more frequent.
+func TestALongEndIsExtended(t *testing.T) { // not parallel: the environment contains the manager's address
 	path := filepath.Join(t.TempDir(), "n")
 	t.Setenv("NOTIFY_SOCKET", path)
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -84,7 +84,7 @@ func TestALongEndIsExtended(t *testing.T) { // alone: the environment says where
 	manager, err := notify.FromEnvironment()
 	require.NoError(t, err)
 	heard := make(chan int)
-	go func() { // the manager, which counts the extensions until the last message
+	go func() { // the manager counts the extensions until the last message
 		n, message := 0, make([]byte, 4096)
 		for {
 			length, err := socket.Read(message)
