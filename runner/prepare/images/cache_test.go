@@ -77,7 +77,7 @@ func TestAnImageInUseStays(t *testing.T) {
 	go func() {
 		told := false
 		_, err := cache.Pull(t.Context(), source, true, func(p images.Progress) {
-			if !told && p.Step == images.Fetching { // an earlier report may be a wait for a lock that another test's fork has inherited
+			if !told && p.Step == images.Fetching { // not a wait for a lock in a fork
 				told = true
 				close(begun)
 			}

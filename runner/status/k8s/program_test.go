@@ -103,7 +103,7 @@ func (c *container) start(uid string) {
 // runner returns the process id of the runner that the first process has started.
 func (c *container) runner() int {
 	c.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid)) // one of the threads has it
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid)) // found in one thread
 	require.NoError(c.t, err)
 	text := ""
 	for _, thread := range threads {
@@ -246,8 +246,8 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// waitsForAStop runs a VM with a section whose guest shuts down, requires that its runner waits for a stop request, and
-// returns the runner and the VM.
+// waitsForAStop runs a VM with a section whose guest shuts down, waits until its runner expects a stop request, and
+// returns the runner and the status.
 func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineStatus) {
 	p.t.Helper()
 	c := p.run([]string{"guestShutdownStops: true"}, section...)
