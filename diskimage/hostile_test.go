@@ -179,7 +179,7 @@ func patch(t *testing.T, file, old, name string) {
 	})
 }
 
-// probeVMDK creates an image whose descriptor contains another text of at most the same length.
+// probeVMDK creates an image with another text, of at most the same length, in its descriptor.
 func probeVMDK(t *testing.T, dir, old, text string) {
 	t.Helper()
 	qemuImg(t, "create", "-q", "-f", "vmdk", dir+"/image", "1M")

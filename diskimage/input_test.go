@@ -230,7 +230,7 @@ func TestCompressedImages(t *testing.T) {
 	}
 }
 
-// Holes are never written, whatever their form in the source.
+// Holes are never written, in any source format.
 func TestHolesStayHoles(t *testing.T) {
 	t.Parallel()
 	data := make([]byte, 64*mib)

@@ -14,7 +14,7 @@ import (
 func TestHeadersOfQCOW2(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		at     int // of the changed number, whose last byte receives the value
+		at     int // of the changed number; its last byte receives the value
 		value  byte
 		reason diskimage.Reason
 	}{

@@ -118,7 +118,7 @@ func TestLargeQCOW2(t *testing.T) {
 	require.NotContains(t, string(out), "verification failed")
 }
 
-// FuzzArrival checks that any input results in an error or a disk. The input comes from a pod in which users may run
+// FuzzArrival checks that any input results in an error or a disk. The input comes from a pod that lets users run
 // programs.
 func FuzzArrival(f *testing.F) {
 	disk, err := os.CreateTemp(f.TempDir(), "disk")

@@ -91,8 +91,8 @@ func (o opened) kill() {
 	require.ErrorContains(o.t, o.process.Wait(), "killed")
 }
 
-// The guest notices nothing when the caller of OpenMasquerade is killed and the network is adopted. If QEMU has
-// inherited the rules, the guest does not even notice the time in between.
+// Killing the caller of OpenMasquerade and adopting the network does not disturb the guest. If QEMU has inherited the
+// rules, the guest is not even affected in between.
 func TestGuestOutlivesItsCaller(t *testing.T) {
 	if os.Getenv(holdVariable) != "" {
 		m, err := open(t, adopted())

@@ -113,7 +113,7 @@ func TestRulesOfAllPorts(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// UDP datagrams reach the guest. The tiny guest can't receive datagrams, so the test reads them in place of QEMU.
+// UDP datagrams reach the guest. The tiny guest can't receive datagrams, so the test reads them from the tap itself.
 func TestAllPortsOfUDP(t *testing.T) {
 	t.Parallel()
 	pod, world := newPodAndWorld(t)

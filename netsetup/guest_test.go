@@ -26,8 +26,8 @@ type machine struct {
 	lines   <-chan string // the guest's console output
 }
 
-// boot starts a guest whose card is the other end of the descriptor. QEMU runs in the test's namespace and inherits the
-// further descriptors.
+// boot starts a guest with a card at the other end of the descriptor. QEMU runs in the test's namespace and inherits
+// the further descriptors.
 func boot(t *testing.T, tap *os.File, mac string, inherited ...*os.File) *machine {
 	t.Helper()
 	return bootBefore(t, "tap,fd=3", mac, append([]*os.File{tap}, inherited...)...)

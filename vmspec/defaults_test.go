@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything returns a spec in which every section exists and is empty.
+// everything returns a spec with all sections, which are empty.
 func everything() Spec {
 	return Spec{
 		Name:    "everything",

@@ -13,7 +13,7 @@ import (
 	"vmop/internal/atomicfile"
 )
 
-// withoutSync calls f in a thread in which every fsync(2) fails with EIO. The thread then ends.
+// withoutSync calls f in a thread where every fsync(2) fails with EIO. The thread then ends.
 func withoutSync(t *testing.T, f func() error) error {
 	t.Helper()
 	deny := []unix.SockFilter{

@@ -14,7 +14,7 @@ import (
 	"vmop/internal/confine"
 )
 
-// allowed returns the CPUs on which a thread may run, in Linux's list format.
+// allowed returns the CPUs that a thread may use, in Linux's list format.
 func allowed(t *testing.T, pid, thread int) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "task", strconv.Itoa(thread), "status"))
@@ -25,7 +25,7 @@ func allowed(t *testing.T, pid, thread int) string {
 	return list
 }
 
-// lastCPU returns the last CPU on which this test may run.
+// lastCPU returns the last CPU that this test may use.
 func lastCPU(t *testing.T) int {
 	t.Helper()
 	list := allowed(t, os.Getpid(), os.Getpid())

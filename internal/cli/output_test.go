@@ -76,7 +76,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Flag checks run in order, and the command runs after all of them.
+// Flag checks run in order, and the command runs after the last check.
 func TestChecksOfFlags(t *testing.T) {
 	t.Parallel()
 	checked := errors.New("the first check")

@@ -228,7 +228,7 @@ func TestFreePorts(t *testing.T) {
 	require.ErrorIs(t, chosen, unix.EACCES)
 }
 
-// A confined process reaches neither processes nor abstract sockets outside.
+// A confined process can't reach processes or abstract sockets outside.
 func TestSignalsAndAbstractSocketsStayInside(t *testing.T) {
 	t.Parallel()
 	outside := exec.CommandContext(t.Context(), "cat")

@@ -116,7 +116,7 @@ func (f folder) volume(version int, files map[string]string) {
 	}
 }
 
-// Each case creates the initial state and then changes it, after which the file contains "new". The watched path is
+// Each case creates the initial state, and then changes it so that the file contains "new". The watched path is
 // vm/config.yaml below the folder.
 var changes = map[string]struct{ first, then func(f folder) }{
 	"written in place": {

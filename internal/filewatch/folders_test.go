@@ -87,7 +87,7 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorContains(t, err, "watch files: ")
 }
 
-// Polling detects changes that the kernel can't report, in a folder whose files appear, change and disappear.
+// Polling detects new, changed and removed files in a folder when the kernel can't report them.
 func TestFoldersArePolled(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

@@ -101,7 +101,7 @@ func get(t *testing.T, rule outbound.Rule, base *http.Transport, address string)
 	return string(text), nil
 }
 
-// An allowed server can't redirect to a forbidden server, neither by address nor by name.
+// An allowed server can't redirect to a forbidden server, by address or by name.
 func TestRedirectsAndNamesLeadToNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	secret, asked := counting(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") })

@@ -23,7 +23,7 @@ const edited = `# of the office
       - size: 1
 `
 
-// An edit replaces a value or inserts its key, and changes nothing else.
+// An edit replaces a value or inserts its key, and changes only that.
 func TestEditKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ path, value, old, want string }{

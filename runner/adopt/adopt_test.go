@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A guest whose QEMU was started by an earlier version can reach loopback addresses, and its status reports this.
+// If an earlier version started QEMU, the guest can reach loopback addresses, and the status reports this.
 func TestQEMUOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	network := plan.Option{Flag: "-netdev", Value: "user", List: true}

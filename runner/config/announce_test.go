@@ -52,8 +52,8 @@ func TestMachinesAreFound(t *testing.T) {
 	require.Empty(t, entriesOf(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
-// Other users' directories are neither read nor written. Only root reads the directories of services, which run as
-// their own users, if only root can create them.
+// Other users' directories are not read or written. Only root reads the directories of services, which run as their own
+// users, if only root can create them.
 func TestMachinesOfOthers(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

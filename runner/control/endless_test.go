@@ -13,7 +13,7 @@ import (
 	"vmop/runner/control"
 )
 
-// An endless answer in place of a runner's answer can't fill the client's memory.
+// A program that impersonates a runner can't fill the client's memory with an endless answer.
 func TestAnAnswerWithoutEnd(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "ctl")

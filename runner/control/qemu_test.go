@@ -23,7 +23,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// serveQEMU serves a real QEMU whose firmware writes to its screen and to the serial port.
+// serveQEMU serves a real QEMU with firmware that writes to its screen and to the serial port.
 func serveQEMU(t *testing.T, more ...string) *served {
 	t.Helper()
 	s := serve(t)

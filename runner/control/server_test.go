@@ -202,7 +202,7 @@ func TestClientsAreBounded(t *testing.T) {
 	wait.Until(t, func() bool {
 		_, err := s.client.Status(t.Context())
 		if err == nil {
-			quiet() // replaces a connection whose end was seen only now
+			quiet() // replaces a connection that has just been found closed
 		}
 		return err != nil && err.Error() == "too many clients"
 	})

@@ -94,7 +94,7 @@ func agentThat(t testing.TB, answer func(n int, q question) string) string {
 	return path
 }
 
-// sensible answers synchronization requests itself and leaves other commands to then.
+// sensible answers synchronization requests itself and passes other commands to the function then.
 func sensible(then func(q question) string) func(int, question) string {
 	return func(_ int, q question) string {
 		if q.Execute == "guest-sync-delimited" {

@@ -10,16 +10,16 @@ import (
 	"vmop/runner/guest"
 )
 
-// dialogue is a conversation with a log-in agent, told as a list of steps:
+// dialogue is a conversation with a log-in agent as a list of steps:
 //
 //	want alice     the configuration
-//	opened         the guest opens the port; "again": who listens has greeted
+//	opened         the guest opens the port; "again": an earlier runner has greeted the agent
 //	closed
-//	< 220 Hello    the agent says; several lines, separated by |, come at once
+//	< 220 Hello    the agent sends lines in one message, separated by |
 //	+5m            time goes by
-//	> login alice  what the host says then, which is nothing unless it is here
-//	= alice        who is logged in then; "-" none, "!" the agent is not connected
-//	? text         the failure then
+//	> login alice  the host sends this; without this step it must send no command
+//	= alice        the user logged in now; "-": no user, "!": the agent is not connected
+//	? text         the current failure
 type dialogue struct {
 	t     *testing.T
 	login guest.Login

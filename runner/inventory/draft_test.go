@@ -88,8 +88,8 @@ func TestCopy(t *testing.T) {
 	require.ErrorContains(t, err, `"/some/a.img" does not exist`)
 }
 
-// The command line, --dry-run, the web pages and the JSON interface refuse a new VM with the same messages, because all
-// of them call Draft and ReviewNew, or Create.
+// The command line, --dry-run, the web pages and the JSON interface refuse a new VM with the same messages. Each of
+// them calls Draft and ReviewNew, or Create.
 func TestOneCheckOfNewVMs(t *testing.T) {
 	t.Parallel()
 	h := newHere(t)

@@ -127,8 +127,8 @@ func TestOrphansAreRemoved(t *testing.T) {
 	require.FileExists(t, kept)
 }
 
-// An image of another format is refused as a raw disk, at a start and while the guest runs. A raw disk stays raw,
-// whatever its guest writes to the beginning.
+// An image of another format is refused as a raw disk, at a start and while the guest runs. A raw disk stays raw, even
+// if its guest writes an image header to the beginning.
 func TestAnImageIsNotTakenForARawDisk(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()

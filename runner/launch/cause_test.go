@@ -10,7 +10,7 @@ import (
 	"vmop/internal/yamlfile"
 )
 
-// A failed start has a one-line cause: a known cause of ours, or otherwise QEMU's last line with the reason.
+// A failed start has a one-line cause: a known cause, or otherwise QEMU's last line with the reason.
 func TestACauseIsOneLine(t *testing.T) {
 	t.Parallel()
 	fault := yamlfile.Fault{File: "f", Line: 3, Path: "vm.kernel.image", Message: "does not exist", Hint: "want one"}

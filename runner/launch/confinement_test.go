@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A process's environment contains common variables and the plan's variables, but none that are meant for the runner.
+// A process's environment contains common variables and the plan's variables, but not the runner's own variables.
 func TestEnvironmentOfAProcess(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("QEMU_AUDIO_DRV", "none")

@@ -92,7 +92,7 @@ func TestCopyOnce(t *testing.T) {
 				From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"),
 				Kind: tt.kind,
 			}
-			for range 2 { // the second start changes nothing
+			for range 2 { // the second start keeps everything
 				replaced, err := copyOnce(f)
 				require.NoError(t, err)
 				require.Equal(t, tt.want, folder.Contents(t, dir))

@@ -100,7 +100,7 @@ func TestAdviceOnModels(t *testing.T) {
 	}
 }
 
-// vmWith returns a VM whose plan uses the program as QEMU.
+// vmWith returns a VM with a plan that uses the program as QEMU.
 func vmWith(qemu string) *prepare.VM {
 	return &prepare.VM{Plan: &plan.Plan{QEMU: plan.Process{Executable: qemu}}, Pin: &prepare.Pin{}, DataDir: "/data"}
 }

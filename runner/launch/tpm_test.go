@@ -18,7 +18,7 @@ const (
 	stateNow    = plan.TPMFolder + "/" + prepare.SwtpmState
 )
 
-// withTPM returns a VM whose swtpm uses its own folder and whose data directory contains the files.
+// withTPM returns a VM with an swtpm in its own folder and with the files in its data directory.
 func withTPM(t *testing.T, files folder.Files) *prepare.VM {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestTheStateOfATPMIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			vm := withTPM(t, tt.have)
-			for range 2 { // the second run changes nothing
+			for range 2 { // the second run keeps everything
 				l := &Launch{vm: vm, log: slog.New(slog.DiscardHandler)}
 				require.NoError(t, l.findTPM())
 				target, err := os.Readlink(filepath.Join(vm.DataDir, stateBefore))

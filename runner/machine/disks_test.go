@@ -26,7 +26,7 @@ func (k *talk) measures(free int64) {
 	k.state.Measured(map[string]Space{"/a.img": {Known: true, Free: free, Size: 100 * mib}}, k.now)
 }
 
-// A VM with a full disk is resumed when space becomes available, and its status shows the reason meanwhile.
+// While a VM's disk is full, its status shows the reason. The VM is resumed when space becomes available.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

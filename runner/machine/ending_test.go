@@ -248,8 +248,8 @@ func TestNoResetOnceTheTPMHasEnded(t *testing.T) {
 // lostTPM is QEMU's answer about its connection to an ended TPM.
 const lostTPM = `[{"label": "m", "filename": "unix:"}, {"label": "c", "filename": "disconnected:unix:/run/tpm"}]`
 
-// QEMU receives a new process in place of an ended TPM, so that the guest may reboot. This is repeated, but not
-// forever.
+// QEMU receives a connection to a new process after the TPM's process has ended, so that the guest may reboot. This is
+// repeated, but not forever.
 func TestTheTPMIsReplaced(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
@@ -337,7 +337,7 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A runner that adopts a machine detects the helpers that have ended meanwhile.
+// A runner that adopts a machine detects the helpers that have ended since.
 func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	t.Parallel()
 	k := found(t, withTPM, func(c *Config) { c.Running = nil })

@@ -45,7 +45,7 @@ func frozen(t *testing.T) *talk {
 	return k
 }
 
-// isThawed requires that nothing is recorded or shown as frozen.
+// isThawed requires that no freeze is recorded or shown.
 func (k *talk) isThawed(t *testing.T) {
 	t.Helper()
 	require.Nil(t, k.known.Frozen)

@@ -16,18 +16,18 @@ import (
 // mostCommands is the maximum number of commands to QEMU per second.
 const mostCommands = 100
 
-// FuzzQEMU lets QEMU say anything. Each line is something that happens:
+// FuzzQEMU lets QEMU send anything. Each line is an event of the script:
 //
 //	NAME {…}   an event
 //	={…}       the answer to the oldest command
-//	!          the answer gets lost
+//	!          the answer is lost
 //	?TEXT      QEMU refuses
 //	-          the connection breaks
-//	.          it is made again
+//	.          it is restored
 //	+          the time of the next wake comes
 //
-// The runner never panics or loops, sends a limited number of commands to QEMU, and publishes
-// only valid statuses.
+// The runner never panics or loops, sends a limited number of commands to QEMU, and publishes only valid
+// statuses.
 func FuzzQEMU(f *testing.F) {
 	for _, script := range []string{
 		"BLOCK_IO_ERROR {\"action\": \"stop\", \"nospace\": true, \"device\": \"\", \"node-name\": \"x\"}\nSTOP\n={\"status\": \"io-error\"}\n+",

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A machine whose guest is being moved is left unchanged: requests of users are refused, and a new configuration waits
-// until the guest stays. Only Continue resumes the machine.
+// While a machine's guest is being moved, the machine stays unchanged: requests of users are refused, and a new
+// configuration waits until the guest stays. Only Continue resumes the machine.
 func TestAMachineIsHeld(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withBalloon)

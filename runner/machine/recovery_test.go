@@ -12,8 +12,8 @@ import (
 
 const mib = 1 << 20
 
-// rescue simulates a machine that stops whenever its disk fails, and returns the times in seconds at which it was
-// resumed. ran is the time that the machine runs before the disk fails again. It is not called when the disk works.
+// rescue simulates a machine that stops whenever its disk fails, and returns the times of its resumes in seconds. ran
+// is the time that the machine runs before the disk fails again. It is not called when the disk works.
 func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedDisk,
 	ran func(at time.Duration) time.Duration,
 ) (attempts []time.Duration) {

@@ -75,7 +75,7 @@ func TestARawCommandIsNotOverdue(t *testing.T) {
 	k.does("answer 2")
 }
 
-// A user's pause lasts until the user resumes the VM in any way, whatever QEMU reports about the time before.
+// A user's pause lasts until the user resumes the VM in any way, even if QEMU reports an earlier state.
 func TestAPauseHolds(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -109,7 +109,7 @@ func TestAPauseHolds(t *testing.T) {
 	require.False(t, k.saved.Paused)
 }
 
-// A VM that was paused before its guest ran stays paused.
+// A VM paused before its guest ran stays paused.
 func TestAPauseBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)
@@ -262,7 +262,7 @@ func TestQEMURefusesTheStart(t *testing.T) {
 	k.does(`settled: balloon {"value":134217728}: no device`)
 }
 
-// A guest is not started if a stop was requested meanwhile.
+// A stop request before the guest runs prevents its start.
 func TestAStopBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)
@@ -295,7 +295,7 @@ func TestACommandThatIsNotSent(t *testing.T) {
 	k.does("answer 2")
 }
 
-// Before QEMU has started, no connection is made.
+// The driver doesn't connect before QEMU has started.
 func TestNoConnectionBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	k := fresh(t)

@@ -28,7 +28,7 @@ func (k *talk) clients(list string) {
 	k.returns("query-vnc-servers", `[{"clients": [`+list+`]}, {"clients": []}]`)
 }
 
-// Lost events are made up for by queries, and a QEMU without SPICE is no problem.
+// Queries make up for lost events, and a QEMU without SPICE causes no problem.
 func TestLostEventsOfViewers(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

@@ -113,7 +113,7 @@ func TestAnAgentThatRefuses(t *testing.T) {
 	}
 }
 
-// An absent or silent agent uses none of the guest's time.
+// An absent or silent agent doesn't use up the guest's time.
 func TestNoAgentAnswers(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"", `[]`, "error: no"} {

@@ -97,7 +97,7 @@ func (k *talk) takesStock() {
 	k.other, k.log = nil, nil
 }
 
-// answersAll answers queries until none is open.
+// answersAll answers all open queries.
 func (k *talk) answersAll() {
 	k.t.Helper()
 	answers := map[string]string{
@@ -183,8 +183,8 @@ func (k *talk) does(want ...string) {
 	require.Equal(k.t, want, did)
 }
 
-// waits requires that nothing is done now, and that Next is due after the time. Zero means that Next is due only after
-// an event.
+// waits requires that the State does not act now, and that Next is due after the time. Zero means that Next is due only
+// after an event.
 func (k *talk) waits(d time.Duration) {
 	k.t.Helper()
 	k.does()

@@ -405,7 +405,7 @@ func (p place) accidents() (next []place) {
 const most = 3
 
 // For any faults and any order of steps, the guest never runs twice, and never at the source after it has run at the
-// target. When nothing more can happen, it is running, unless its QEMU was killed.
+// target. In every final state it is running, unless its QEMU was killed.
 func TestExactlyOneGuest(t *testing.T) {
 	t.Parallel()
 	first := place{faults: most}

@@ -11,7 +11,7 @@ import (
 	"vmop/vmspec"
 )
 
-// For each kind of network, a card lists the addresses and ports at which the guest is reachable.
+// For each kind of network, a card lists the guest's addresses and ports.
 func TestCards(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("192.0.2.9")

@@ -13,8 +13,8 @@ import (
 	"vmop/test/folder"
 )
 
-// aLimit matches the error of a start whose type has exceeded a limit. Which limit is reached first may depend on the
-// machine.
+// aLimit matches the error of a start after its type has exceeded a limit. Which limit is reached first may depend on
+// the machine.
 const aLimit = `^VM type mine: (used more than 300 MB of memory|took more than 5 s of processor time|` +
 	`is nested too deeply: the stack is full|mine\.star:\d+:\d+: took too (long|many steps))`
 

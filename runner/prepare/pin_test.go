@@ -32,7 +32,7 @@ func loadsPin(t *testing.T, types, dataDir, name string, update bool) (*Pin, err
 	return p, err
 }
 
-// changedTypes returns a folder whose type mine was changed after the start of a VM with it.
+// changedTypes returns a folder with the type mine, which was changed after the start of a VM with it.
 func changedTypes(t *testing.T, dataDir string) string {
 	t.Helper()
 	types := t.TempDir()

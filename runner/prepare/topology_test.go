@@ -12,7 +12,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// The topology is read from the kernel's files in /sys, for a host whose container may use some of its CPUs.
+// The topology is read from the kernel's files in /sys, for a host with a container that may use some of its CPUs.
 func TestTopologyOfAHost(t *testing.T) {
 	t.Parallel()
 	sysfs := t.TempDir()

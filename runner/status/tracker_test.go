@@ -68,7 +68,7 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// An invalid update returns an error even if it would change nothing.
+// An invalid update returns an error even if it would not change the status.
 func TestALateUpdateIsAnError(t *testing.T) {
 	t.Parallel()
 	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateStarting}, Ended{})

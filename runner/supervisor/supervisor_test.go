@@ -198,7 +198,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	require.NotContains(t, said, "died")
 }
 
-// asked is the script of a runner that knows it is to stop, or otherwise is killed.
+// asked is the script of a runner that receives a stop request in its environment, or otherwise is killed.
 const asked = `if [ "$VMRUNNER_ASKED_TO_STOP" ]; then echo asked; exit $VMRUNNER_ASKED_TO_STOP; fi; `
 
 func TestTheWishToStopIsNotLost(t *testing.T) {

@@ -77,8 +77,8 @@ func samples() map[string]Options {
 	}
 }
 
-// Each sample results in the stored configuration and report, the stock type accepts the configuration, and neither
-// contains a password.
+// Each sample results in the stored configuration and report without passwords, and the stock type accepts the
+// configuration.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	for name, o := range samples() {

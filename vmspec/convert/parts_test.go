@@ -15,7 +15,8 @@ import (
 	"vmop/vmspec"
 )
 
-// wholes returns the definitions in which the parts in testdata/parts replace PART, by the first word of a part's name.
+// wholes returns complete definitions, by the first word of a part's name. The parts in testdata/parts replace PART in
+// them.
 func wholes() map[string]string {
 	const domain = "<domain type='kvm'><name>x</name><memory unit='MiB'>64</memory>"
 	with := func(machine, features string) string {
@@ -56,8 +57,9 @@ func fileOf(kind string) (file string, format Format) {
 	return "/d/vm.xml", Libvirt
 }
 
-// summary returns the findings of a report that the other report lacks: none for kept settings, which the configuration
-// shows, paths for dropped settings, and messages for the rest. Findings only in the other report are listed as gone.
+// summary returns the findings of a report that the other report lacks: paths for dropped settings, and messages for
+// the rest. It shows only the paths of kept settings, because the configuration contains them. Findings only in the
+// other report are listed as gone.
 func summary(r, other *Result) string {
 	var text strings.Builder
 	paths := map[Effect]string{}

@@ -22,7 +22,7 @@ import (
 	"vmop/test/wait"
 )
 
-// echoing is a VM whose console, screen and ports return their input in capitals until the input ends.
+// echoing is a VM that echoes the input of its console, screen and ports in capitals until the input ends.
 type echoing struct {
 	fails error
 	asked []string // modes and port numbers

@@ -185,7 +185,7 @@ func TestRemovedLockIsHeld(t *testing.T) {
 	require.False(t, runs)
 }
 
-// The locked file is the one that others open, even if it was replaced meanwhile.
+// The locked file is the file that others open, even if it was replaced before.
 func TestLockOfAFileThatWasExchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

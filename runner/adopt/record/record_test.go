@@ -120,7 +120,7 @@ func recorded(t *testing.T, file, runtimeDir string) Machine {
 	return r
 }
 
-// A VM is found only by the file from which it was started, even if the file has changed.
+// A VM is found only by its original configuration file, even if the file has changed.
 func TestAVMIsFoundByItsFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)

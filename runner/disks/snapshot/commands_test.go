@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A disk that is missing from the plan is refused, not omitted.
+// A disk outside the plan is refused, not omitted.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	p := &plan.Plan{Drives: []plan.Drive{{Device: "disk0", Nodes: []string{"disk0-format"}}, {Nodes: []string{"fw"}}}}

@@ -24,7 +24,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// running is a VM whose QEMU has the disks of a stoppedVM. The test plays the guest agent.
+// running is a VM with a QEMU that has the disks of a stoppedVM. The test plays the guest agent.
 type running struct {
 	*paused.QEMU
 	*Live
@@ -122,7 +122,7 @@ func (m *running) nothingOfQEMU(snapshots ...string) {
 func quiet(Progress) {}
 
 // A snapshot of a running machine contains its disks and all other data. It records whether the file systems were
-// frozen, and they are thawed afterwards.
+// frozen, and it thaws them.
 func TestASnapshotOfARunningMachine(t *testing.T) {
 	t.Parallel()
 	m := newRunning(t)
@@ -241,15 +241,15 @@ func TestALiveSnapshotThatFails(t *testing.T) {
 			require.Equal(t, c.did, m.did)
 			m.nothingOfQEMU()
 			m.before, m.failed = nil, nil
-			_ = os.Remove(m.vm.parts[4].Path) // in place of a file
+			_ = os.Remove(m.vm.parts[4].Path) // replaced by a file
 		})
 	}
 	_, err := m.Create(t.Context(), "one", false, quiet)
 	require.NoError(t, err, "the next one is made")
 }
 
-// Only one snapshot runs at a time. A snapshot begun by an earlier runner is ended. A disk that is missing from the
-// plan prevents snapshots.
+// Only one snapshot runs at a time. A snapshot begun by an earlier runner is ended. A disk outside the plan prevents
+// snapshots.
 func TestSnapshotsOfAMachineThatIsBusy(t *testing.T) {
 	t.Parallel()
 	m := newRunning(t)

@@ -148,7 +148,7 @@ func (v *stoppedVM) nothingLeft() {
 	require.Empty(v.t, left)
 }
 
-// A restore killed at any moment has replaced everything or nothing after the runner's recovery, and can be repeated.
+// A restore killed at any moment is complete or undone after the runner's recovery, and can be repeated.
 func TestARestoreReplacesAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
@@ -196,7 +196,7 @@ func TestARestoreReplacesAllOrNothing(t *testing.T) {
 	}
 }
 
-// A restore that fails before replacing data changes nothing.
+// A restore that fails before replacing data leaves everything unchanged.
 func TestAFailedRestoreChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := newStopped(t)
@@ -220,7 +220,7 @@ func TestAFailedRestoreChangesNothing(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A VM whose disks have changed is not restored in part.
+// If a VM's disks have changed, it is not restored in part.
 func TestARestoreWantsTheSameDisks(t *testing.T) {
 	t.Parallel()
 	v := newStopped(t)

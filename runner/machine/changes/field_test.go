@@ -203,8 +203,8 @@ func TestEveryFieldHasATrial(t *testing.T) {
 	require.Empty(t, slices.Sorted(maps.Keys(left)))
 }
 
-// Each change of the rich machine is absent from the plan, applied live, or listed as pending, and nothing else is
-// listed.
+// Each change of the rich machine is absent from the plan, applied live, or listed as pending. The list contains no
+// other changes.
 func TestEveryField(t *testing.T) {
 	t.Parallel()
 	for _, tr := range trials {

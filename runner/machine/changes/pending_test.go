@@ -269,7 +269,7 @@ func TestPendingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// After many random edits, the listed and live changes together lead to the wanted machine. If nothing is listed, the
+// After many random edits, the listed and live changes together lead to the wanted machine. If the list is empty, the
 // live changes are sufficient.
 func TestRandomEdits(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 )
 
 // A real guest receives CD drives, reads them and changes a medium. It keeps a drive while its tray is locked, even if
-// the runner is killed meanwhile.
+// the runner is killed in between.
 func TestARealGuestGetsAndLosesCDDrives(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -114,8 +114,8 @@ func getsAndLosesCDDrives(t *testing.T, image guest.Image, holder, bus string) {
 	}
 }
 
-// cdOfAServer gives a guest a CD drive with a medium from a server that starts late, and removes it, with the runner
-// killed meanwhile. An unreachable server does not stop the guest.
+// cdOfAServer gives a guest a CD drive with a medium from a server that starts late, and removes it. The runner is
+// killed in between. An unreachable server does not stop the guest.
 func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 	s := newDiskServer(l.t, medium)
 	s.export.ReadOnly = true

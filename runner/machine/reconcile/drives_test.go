@@ -122,7 +122,8 @@ func (k *talk) plugsIn(serial string, place int) {
 	require.Len(k.t, k.blocks, place+1)
 }
 
-// The maximum number of disks is attached without waiting, and each is recognized again by a name that QEMU accepts.
+// The maximum number of disks is attached without waiting. Each is recognized again by its node name, which QEMU
+// accepts.
 func TestDisksAreAttachedAtOnce(t *testing.T) {
 	t.Parallel()
 	rule := plan.Disks{Driver: "virtio-blk-pci"}

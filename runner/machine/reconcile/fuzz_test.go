@@ -23,16 +23,16 @@ func hostileRules(seed byte) plan.Rules {
 	return rules
 }
 
-// FuzzReplies lets QEMU say anything. Each line is something that happens:
+// FuzzReplies lets QEMU send anything. Each line is an event of the script:
 //
 //	NAME {…}   an event
 //	={…}       the answer to the oldest command
-//	!          the answer gets lost
+//	!          the answer is lost
 //	?          QEMU refuses
 //	+          the time of the next wake comes
 //
-// The runner never panics, sends no more commands than a person could type, and produces only
-// commands that can be encoded.
+// The runner never panics, sends no more commands than a person could type, and produces only commands that can be
+// encoded.
 func FuzzReplies(f *testing.F) {
 	f.Add(byte(0), "={\"running\": true}\n={\"qemu\": {\"major\": 8}}\n=[{\"type\": \"t\", \"props\": {\"core-id\": 1}}]\n+\n={}\n=[]\n+")
 	f.Add(byte(1), "RESUME \n=-1\n=[{\"qdev\": \"cd0\", \"inserted\": null, \"locked\": true, \"tray_open\": false}]\nDEVICE_TRAY_MOVED {\"id\": \"cd0\", \"tray-open\": true}\n?\n+\n!\n+")

@@ -32,7 +32,7 @@ func (c *console) tells(command, pattern string) string {
 	return found[len(found)-1]
 }
 
-// linux returns the options with which QEMU boots a guest with the console l.console.
+// linux returns the options for QEMU to boot a guest with the console l.console.
 func linux(image guest.Image) []string {
 	return []string{
 		"-m", "256M", "-kernel", image.Kernel, "-initrd", image.Initrd, "-append", guest.CommandLine,

@@ -329,7 +329,7 @@ func TestAServerThatDoesNotAnswerStopsNoGuest(t *testing.T) {
 	k.machine.Answers(address, nil, k.now) // a repeated answer has no effect
 }
 
-// A server that answers but then blocks QEMU is not tried again for minutes, whatever the guest does with the tray.
+// A server that answers but then blocks QEMU is not tried again for minutes, regardless of the tray.
 func TestAServerThatStopsTheGuestIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const address = "https://h/b.iso"

@@ -135,8 +135,8 @@ func (w *walk) obeyed() {
 	w.t.Fatalf("an hour later: %v, problems: %v", w.sim.fulfills(w.want), w.machine.Facts().Problems)
 }
 
-// Whatever QEMU and its guest do, the runner sends a bounded number of commands. When they obey, everything becomes as
-// wanted and the runner is then silent.
+// With any behavior of QEMU and its guest, the runner sends a bounded number of commands. When they obey, everything
+// becomes as wanted and the runner is then silent.
 func TestRandomDialoguesConverge(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

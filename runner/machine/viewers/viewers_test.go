@@ -46,8 +46,8 @@ func TestAClientThatIsKnownStaysWhereItIs(t *testing.T) {
 	require.Equal(t, []string{"b", "a", "", ""}, left)
 }
 
-// A connected client that has not logged in is not shown, whatever QEMU answers. A client whose connection was not seen
-// counts as a viewer.
+// A connected client that has not logged in is not shown, even if QEMU's answer contains it. A client counts as a
+// viewer if its connection was not seen.
 func TestTheUndecidedAreNotShown(t *testing.T) {
 	t.Parallel()
 	var a List

@@ -51,7 +51,7 @@ func TestMediaAreNoHardware(t *testing.T) {
 	require.Error(t, Differences(with("scsi-hd", "disk0", "a"), with("scsi-hd", "disk0", "b")))
 }
 
-// Differences written by the other side can neither forge nor fill the log.
+// Differences written by the other side can't forge or fill the log.
 func TestDifferencesArePrintable(t *testing.T) {
 	t.Parallel()
 	var lines []string

@@ -28,7 +28,7 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// Any runner removes a migration's files, and never other programs' files in their place.
+// Any runner removes a migration's files, but not files with which other programs have replaced them.
 func TestImagesAreDropped(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"raw", "qcow2"} {

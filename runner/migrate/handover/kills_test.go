@@ -10,7 +10,7 @@ import (
 	"vmop/test/tier"
 )
 
-// moment is the stage of a side in which something is killed.
+// moment is a stage of a side. Something is killed there.
 type moment struct {
 	side  string
 	stage migrate.Stage
@@ -32,7 +32,7 @@ func moments() []moment {
 	}
 }
 
-// struck is a trial in which something is killed at a moment, before the stage's action.
+// struck is a trial with a kill at a moment, before the stage's action.
 type struck struct {
 	*trial
 	target             *Target

@@ -10,8 +10,8 @@ import (
 	"vmop/runner/migrate/link"
 )
 
-// A data directory whose guest has left keeps this fact after another failed migration, and clears it when the guest
-// returns.
+// A data directory of a guest that has left keeps this fact after another failed migration, and clears it when the
+// guest returns.
 func TestAGuestThatHasLeft(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*trial){

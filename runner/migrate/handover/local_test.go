@@ -111,7 +111,7 @@ func (r *trial) arrivals() (names []string) {
 	return names
 }
 
-// stays requires that the guest has kept all its data, and that nothing is left at the target.
+// stays requires that the guest has kept all its data, and that the target is clean.
 func (r *trial) stays() {
 	r.t.Helper()
 	exactlyOne(r.t, r.from, r.there())
@@ -231,8 +231,7 @@ func TestTheDiskOfTheTargetIsFull(t *testing.T) {
 	}
 }
 
-// After Ctrl-C or any other failure, the guest stays at the source with all its data, and nothing is left at the
-// target.
+// After Ctrl-C or any other failure, the guest stays at the source with all its data, and the target is clean.
 func TestADiskStays(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*trial){

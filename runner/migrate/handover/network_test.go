@@ -155,7 +155,7 @@ func TestTheNetworkIsCut(t *testing.T) {
 			require.Error(t, get(t, s.sending.ended))
 			exactlyOne(t, s.from, s.there())
 			n.heal()
-			if m.stage == migrate.Offering { // the target has heard nothing
+			if m.stage == migrate.Offering { // the message has not reached the target
 				s.receiving.kill()
 				return
 			}
@@ -191,7 +191,7 @@ func TestACopyIsCancelledWithoutAnswer(t *testing.T) {
 	r.stays()
 }
 
-// A migration whose transfer stalls is not waited for.
+// A stalled migration is given up.
 func TestAStallIsNoticed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

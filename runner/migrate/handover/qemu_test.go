@@ -51,7 +51,7 @@ func disk(t testing.TB, busy bool) string {
 	return path
 }
 
-// blank is the name of a disk from which no guest boots.
+// blank is the name of a disk without an operating system.
 const blank = "blank"
 
 // blankDisk creates such a disk with some data on it.

@@ -98,7 +98,7 @@ func TestBothSidesAreChecked(t *testing.T) {
 		}
 		require.Error(t, err, name)
 	}
-	stranger, err := net.Dial("tcp", keys.Address) // sends nothing and does not block other clients
+	stranger, err := net.Dial("tcp", keys.Address) // silent, and does not block other clients
 	require.NoError(t, err)
 	defer stranger.Close()
 	source, target := meet(t, l, keys, "")
@@ -143,7 +143,7 @@ func TestAStreamIsCarried(t *testing.T) {
 	}
 }
 
-// A stream ends with its context, whatever the programs do.
+// A stream ends with its context, even while the programs continue.
 func TestAStreamEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	l, keys := listen(t)

@@ -67,7 +67,7 @@ func TestNoTransitionIsFrom1970(t *testing.T) {
 	}
 }
 
-// The parts of the status don't conflict, whatever other writers change meanwhile.
+// Parts of the status from different writers don't conflict, even with writes in between.
 func TestOthersWriteTheirPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

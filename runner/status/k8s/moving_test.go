@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// The target of a migration reports nothing about the VM until it has the guest. Late reports of the source are
+// The target of a migration doesn't report about the VM until it has the guest. Late reports of the source are
 // overwritten.
 func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
 	t.Parallel()

@@ -51,14 +51,14 @@ func TestFault31TheAPIServerIsAway(t *testing.T) {
 	select {
 	case <-r.Done():
 		require.Fail(t, "told to whom?")
-	case <-time.After(tick): // nothing has to happen; otherwise the test fails below
+	case <-time.After(tick): // the report must wait for the server
 	}
 	require.NoError(t, p.StartServer(t.Context()))
 	<-r.Done()
 	require.Equal(t, "guest shutdown", p.vm("web").Status.Runner.Outcome.Cause)
 }
 
-// scripted returns a place whose API server is a handler.
+// scripted returns a place with a handler as its API server.
 func scripted(t *testing.T, handler http.HandlerFunc) *place {
 	t.Helper()
 	server := httptest.NewTLSServer(handler)
@@ -94,7 +94,7 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 		require.Equal(t, "Bearer x", r.Header.Get("Authorization"))
 		if n := int(asked.Add(1)); n <= len(answers) {
 			w.WriteHeader(answers[n-1].code)
-			_, _ = w.Write([]byte(answers[n-1].body)) // a disconnected client receives nothing
+			_, _ = w.Write([]byte(answers[n-1].body)) // the client may have disconnected
 			return
 		}
 		body, _ := io.ReadAll(r.Body) // the body is checked below
@@ -118,7 +118,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	clients := make(chan string, 100)
 	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
 		clients <- r.RemoteAddr
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // the client may have disconnected
 	})
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
@@ -136,7 +136,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	}
 }
 
-// An API server that accepts requests and never answers delays neither the tracker nor the runner's end.
+// An API server that accepts requests but never answers does not delay the tracker or the runner's end.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	asked, over := make(chan struct{}, 100), make(chan struct{})
@@ -155,8 +155,8 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	require.Contains(t, log.String(), "final status can't be reported")
 }
 
-// If events are not accepted, for example because their webhook is down, the status is reported nevertheless, without
-// waiting for each event.
+// If events are not accepted, for example because their webhook is down, the status is still reported, without waiting
+// for each event.
 func TestEventsThatAreNotAnswered(t *testing.T) {
 	t.Parallel()
 	var events atomic.Int32
@@ -170,7 +170,7 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // the client may have disconnected
 	})
 	var updates []status.Update
 	for i := range 10 {
@@ -198,7 +198,7 @@ func TestFault32TheReportIsTooLarge(t *testing.T) {
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a disconnected client receives nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // the client may have disconnected
 	})
 	many := make(status.Interfaces, 30)
 	for i := range many {

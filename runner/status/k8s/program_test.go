@@ -246,7 +246,7 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// waitsForAStop runs a VM with a section whose guest shuts down, waits until its runner expects a stop request, and
+// waitsForAStop runs a VM with a section, shuts its guest down, waits until its runner expects a stop request, and
 // returns the runner and the status.
 func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineStatus) {
 	p.t.Helper()
@@ -257,8 +257,8 @@ func (p *place) waitsForAStop(section ...string) (*container, v1.VirtualMachineS
 	return c, p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 }
 
-// A waiting runner accepts a change of the user's request. If the VM is to be started again and no manager chooses a
-// place, the runner ends and the kubelet restarts it.
+// A waiting runner accepts a change of the user's request. If the VM must start again and no manager chooses a place,
+// the runner ends and the kubelet restarts it.
 func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -310,8 +310,8 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	c.said("state=Booting")
 }
 
-// If a crash is to stop the VM, the runner waits as after a shutdown, even after being killed meanwhile, and ends with
-// QEMU's result.
+// If a crash must stop the VM, the runner waits as after a shutdown, even after it was killed, and ends with QEMU's
+// result.
 func TestACrashStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
