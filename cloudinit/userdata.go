@@ -64,7 +64,7 @@ func bringsHeader(data []byte) bool {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return true
 	}
-	const mimeSearched = 4096 // the part in which cloud-init looks for a MIME header
+	const mimeSearched = 4096 // the part that cloud-init searches for a MIME header
 	start := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), mimeSearched)], " \t\r\n\v\f"))
 	if bytes.Contains(start, []byte("mime-version:")) {
 		return true

@@ -17,7 +17,7 @@ type ahead struct {
 	ctx        context.Context
 	from       io.Reader
 	full, free chan []byte
-	err        error  // set before full is closed: the reason why no more bytes come
+	err        error  // set before full is closed: why there are no more bytes
 	chunk      []byte // the chunk that Read is returning
 	rest       []byte // the unread part of chunk
 }

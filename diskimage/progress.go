@@ -47,7 +47,7 @@ type reporter struct {
 	to   func(Progress)
 	now  Progress
 	last time.Time
-	late *time.Timer // reports later what hasn't been reported yet; nil if everything has
+	late *time.Timer // reports the rest later; nil if everything was reported
 }
 
 func newReporter(to func(Progress)) *reporter { return &reporter{to: to} }

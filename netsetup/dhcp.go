@@ -110,8 +110,8 @@ func (s *dhcpServer) serveRequests() {
 	}
 }
 
-// handleDatagram answers one datagram. A guest must not be able to stop the server or fill the log, so handle drops
-// datagrams that it cannot parse.
+// handleDatagram answers one datagram. A guest must not be able to stop the server or fill the log, so handleDatagram
+// drops datagrams that it cannot parse.
 func (s *dhcpServer) handleDatagram(datagram []byte) {
 	request, err := dhcpv4.FromBytes(datagram)
 	if err != nil {

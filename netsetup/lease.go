@@ -40,7 +40,7 @@ type reply struct {
 // sections 4.3 (answers) and 4.1 (destinations), RFC 6842 (client identifier), RFC 3397 (search domains).
 //
 // All requests come from a link with a single VM on it. A client without an address receives a broadcast, which it
-// accepts whether or not its broadcast flag is set.
+// accepts regardless of its broadcast flag.
 func (l lease) answerRequest(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
 	kind, ok := l.kindOfAnswer(request)
 	if !ok {

@@ -61,7 +61,7 @@ func (l Lease) serverAddress() netip.Addr {
 // packet socket, which sees them before the rules and the bridge do. Frames that it sends on this socket reach only
 // the guest.
 func serveLease(doing string, link netlink.Link, l Lease, mtu int, logger *slog.Logger) (*dhcpServer, error) {
-	own := highAddress(link.Attrs().HardwareAddr) // the address that prepare set
+	own := highAddress(link.Attrs().HardwareAddr) // the address that prepareLink has set
 	requests, err := bpf.Assemble(dhcpRequests)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)

@@ -259,7 +259,7 @@ func fixedDefault[T comparable](path string, value T, unit string, fields func(*
 	}}
 }
 
-// pointedDefault does the same as fixed, for keys with a meaningful zero value.
+// pointedDefault does the same as fixedDefault, for keys with a meaningful zero value.
 func pointedDefault[T any](path string, value T, unit string, fields func(*Spec) []**T) Default {
 	return Default{Path: path, Value: fmt.Sprint(value), Unit: unit, set: func(s *Spec) {
 		for _, field := range fields(s) {

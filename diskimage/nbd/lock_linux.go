@@ -22,7 +22,7 @@ const (
 
 // acquireDisk opens the disk and waits for its lock. A writable export waits for all other exports, a read-only export
 // only for a writable export. The lock belongs to the open file, so a process that inherits the file also holds the
-// lock. acquire returns a nil file if the context has ended.
+// lock. acquireDisk returns a nil file if the context has ended.
 func (e Export) acquireDisk(ctx context.Context, logger *slog.Logger) (*os.File, error) {
 	for waits := false; ; waits = true {
 		disk, err := e.openDisk()

@@ -210,7 +210,7 @@ func TestWhatAnAdoptedProcessLeavesInItsGroupIsKilled(t *testing.T) {
 	p := adopt(t, id(t, up.pid))
 	require.NoError(t, up.end.Close())
 	hasEnded(t, p)
-	if kernelTells(t) { // since 6.15; groups can be signalled through a handle since 6.9
+	if kernelTells(t) { // since 6.15; groups can be signaled through a handle since 6.9
 		hasEnded(t, rest)
 	}
 	require.NoError(t, rest.Terminate(t.Context(), 0))

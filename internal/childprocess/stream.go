@@ -48,7 +48,7 @@ func (s *stream) readStream() {
 	for {
 		n, err := s.r.Read(buf)
 		s.feedLines(buf[:n])
-		if errors.Is(err, os.ErrDeadlineExceeded) && !processEnded { // see finish
+		if errors.Is(err, os.ErrDeadlineExceeded) && !processEnded { // see finishStream
 			s.drainPipe(buf)
 			s.flushLine()
 			close(s.drained)

@@ -31,7 +31,7 @@ func nestSections(root *yaml.Node) *yaml.Node {
 	return whole.sectionNode(root)
 }
 
-// A component collects what a file contains about one component, in any place.
+// A component collects a file's settings for one component from all places.
 type component struct {
 	name    string
 	key     *yaml.Node   // of its section, or of an inner section

@@ -17,7 +17,7 @@ import (
 	"vmop/runner/prepare"
 )
 
-// remainsTime is how long to wait for processes of an earlier runner after they were signalled.
+// remainsTime is how long to wait for processes of an earlier runner after they were signaled.
 const remainsTime = 10 * time.Second
 
 // leftTime is the time for each of them to end in good order: QEMU marks bitmaps of its open images.
@@ -84,7 +84,7 @@ type search struct {
 	log  *slog.Logger
 }
 
-// tryLock acquires the lock. If QEMU is running without its data directory, try leaves it alone, because everything
+// tryLock acquires the lock. If QEMU is running without its data directory, tryLock leaves it alone, because everything
 // that QEMU writes is lost when it ends.
 func (s search) tryLock() (bool, error) {
 	free, err := s.lock.Try()

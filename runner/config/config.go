@@ -21,9 +21,9 @@ const DefaultVMType = "standard"
 
 // Config is the section "/Runner" of a configuration file: the configuration of one runner.
 type Config struct {
-	// DataDir contains what must survive a restart; see [Config.DataDirectory].
+	// DataDir is the directory for data that must survive a restart; see [Config.DataDirectory].
 	DataDir string `yaml:"dataDir"`
-	// RuntimeDir contains what lives as long as the run; see [Config.RuntimeDirectory].
+	// RuntimeDir is the directory for files of the current run; see [Config.RuntimeDirectory].
 	RuntimeDir string `yaml:"runtimeDir"`
 	// ImageRepository is the only folder with files that vm.options may name; empty means that they may name any
 	// file.

@@ -45,9 +45,9 @@ func isWritable(dir string) bool {
 	return isAccessible(dir)
 }
 
-// DataDirectory returns the directory for what must survive a restart: the configured directory, otherwise
-// $XDG_DATA_HOME/vmrunner/NAME, otherwise ~/.local/share/vmrunner/NAME. Variables that are not absolute count as
-// unset (https://specifications.freedesktop.org/basedir-spec/latest/).
+// DataDirectory returns the directory for data that must survive a restart: the configured directory, otherwise
+// $XDG_DATA_HOME/vmrunner/NAME, otherwise ~/.local/share/vmrunner/NAME. Variables that are not absolute count as unset
+// (https://specifications.freedesktop.org/basedir-spec/latest/).
 func (c *Config) DataDirectory(env Env) (string, error) {
 	if c.DataDir != "" {
 		return c.DataDir, nil
@@ -75,7 +75,7 @@ func (env Env) Folder() string {
 	return filepath.Join(base, programDir)
 }
 
-// CacheDirectory returns the directory for what can be fetched again: $XDG_CACHE_HOME/vmrunner, otherwise
+// CacheDirectory returns the directory for data that can be fetched again: $XDG_CACHE_HOME/vmrunner, otherwise
 // /var/cache/vmrunner for root, otherwise ~/.cache/vmrunner.
 func (env Env) CacheDirectory() (string, error) {
 	base := env.Getenv("XDG_CACHE_HOME")

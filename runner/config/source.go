@@ -15,7 +15,7 @@ import (
 // used by one goroutine only.
 type Source struct {
 	file     string
-	data     []byte // what was read last; nil if reading failed
+	data     []byte // the content of the last read; nil if it failed
 	config   *Config
 	warnings []yamlfile.Warning
 	err      error

@@ -207,7 +207,7 @@ func (s *Server) guestPlaces() (links, cards []string, addresses []netip.Addr) {
 }
 
 // openForward returns the address of this host that leads to a port of the guest. It adds a forward if necessary. The
-// caller must call unforward.
+// caller must call removeForward.
 func (s *Server) openForward(ctx context.Context, port int) (string, error) {
 	s.forwards.mu.Lock()
 	defer s.forwards.mu.Unlock()

@@ -21,8 +21,8 @@ const (
 	maxPicture  = 64 << 20
 )
 
-// pictures takes screenshots, one at a time, because QEMU halts the guest's devices during a screenshot, and the
-// file takes memory. Clients who come during a screenshot share the next screenshot.
+// pictures takes screenshots, one at a time, because QEMU halts the guest's devices during a screenshot, and the file
+// takes memory. Clients that arrive during a screenshot share the next screenshot.
 type pictures struct {
 	ctx   context.Context // until the server's end
 	group sync.WaitGroup  // of the screenshots in progress
@@ -42,7 +42,7 @@ type picture struct {
 	err     error
 }
 
-// holdNext returns the next picture; it must be released. hold calls take when it is the picture's turn.
+// holdNext returns the next picture; it must be released. It calls take when it is the picture's turn.
 func (p *pictures) holdNext(take func(context.Context, *picture)) *picture {
 	p.mu.Lock()
 	defer p.mu.Unlock()

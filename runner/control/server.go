@@ -254,7 +254,7 @@ func (s *Server) drainStreams(ctx context.Context) {
 	s.streams = nil
 }
 
-// keepStream records a connection that was taken over from HTTP, until forget.
+// keepStream records a connection that was taken over from HTTP, until forgetStream.
 func (s *Server) keepStream(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,8 +65,8 @@ type channel struct {
 }
 
 // enterChannel admits a channel. The first channel of a client ends the channels of the previous client, if both belong
-// to the same user or the mode is Take. tracker shows who else uses the SPICE server, because QEMU also serves
-// clients that connect to its port. enter reports whether a new client has come.
+// to the same user or the mode is Take. tracker shows who else uses the SPICE server, because QEMU also serves clients
+// that connect to its port. It returns true if a new client has come.
 func (s *SPICE) enterChannel(c channel, tracker *status.Tracker) (came bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,7 @@ func (s *stream) CloseWrite() error {
 	return s.Conn.Close()
 }
 
-// upgradeStream takes over a connection from HTTP. The caller must call forget at the end.
+// upgradeStream takes over a connection from HTTP. The caller must call forgetStream at the end.
 func (s *Server) upgradeStream(w http.ResponseWriter) (*stream, error) {
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // ErrClosed is the error of calls after QEMU has closed the socket or Close was called. To continue, dial again.
 var ErrClosed = errors.New("the guest agent's socket is closed")
 
-// Agent is a connection to a guest agent. It is synchronised unless a call ended early; the next call then begins
-// by synchronising.
+// Agent is a connection to a guest agent. It is synchronized unless a call ended early; the next call then begins
+// by synchronizing.
 type Agent struct {
 	conn net.Conn
 	turn chan struct{} // holds one token; the token's holder owns the fields below
@@ -29,7 +29,7 @@ type Agent struct {
 }
 
 // Dial connects to the socket of the agent's port and waits until the agent has answered. If no agent is running,
-// it waits for ever: give ctx a deadline.
+// it waits forever: give ctx a deadline.
 func Dial(ctx context.Context, path string) (*Agent, error) {
 	a, err := Connect(ctx, path)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error)
 	return value, nil
 }
 
-// runExclusively runs a dialogue with the agent: alone, synchronised, and until ctx ends.
+// runExclusively runs a dialogue with the agent: alone, synchronized, and until ctx ends.
 func (a *Agent) runExclusively(ctx context.Context, dialogue func() error) error {
 	return a.runAlone(ctx, func() error {
 		if err := a.synchroniseEnds(); err != nil {
@@ -109,7 +109,7 @@ func (a *Agent) runExclusively(ctx context.Context, dialogue func() error) error
 }
 
 // runAlone runs a dialogue while no other is in progress, until ctx ends. Any result other than success or a refusal
-// leaves the agent unsynchronised.
+// leaves the agent unsynchronized.
 func (a *Agent) runAlone(ctx context.Context, dialogue func() error) error {
 	select {
 	case <-a.turn:

@@ -13,11 +13,11 @@
 //
 // Every call is bounded by its context; calls of several goroutines take turns.
 //
-// # Synchronisation
+// # Synchronization
 //
 // The channel is a wire, not a connection: it may still contain the reply to a command after its caller has given
-// up, or half a command. To synchronise, a byte 0xFF and guest-sync-delimited are sent first, and everything up
-// to the 0xFF before the reply to that command is skipped. This happens when dialling and again after each call
+// up, or half a command. To synchronize, a byte 0xFF and guest-sync-delimited are sent first, and everything up
+// to the 0xFF before the reply to that command is skipped. This happens when dialing and again after each call
 // that ended early, so a call never gets the reply to another call.
 //
 // # The guest is not trusted

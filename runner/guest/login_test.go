@@ -13,7 +13,7 @@ import (
 // dialogue is a conversation with a log-in agent as a list of steps:
 //
 //	want alice     the configuration
-//	opened         the guest opens the port; "again": an earlier runner has greeted the agent
+//	opened         the guest opens the port; "again": the agent may have greeted an earlier runner
 //	closed
 //	< 220 Hello    the agent sends lines in one message, separated by |
 //	+5m            time goes by

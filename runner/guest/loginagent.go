@@ -16,7 +16,7 @@ const (
 	chunk     = 512 // bytes per read
 	chunks    = 32  // read without a pause
 	chunkTime = 250 * time.Millisecond
-	writeTime = 10 * time.Second // for an agent to take a line
+	writeTime = 10 * time.Second // for an agent to accept a line
 	// Limits for discarding input before a connection is closed.
 	drainTime  = 100 * time.Millisecond
 	drainBytes = 1 << 20
@@ -78,7 +78,7 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 					l.Receive(line, time.Now())
 				}
 			})
-			continue // a.wake has been signalled
+			continue // a.wake has been signaled
 		case <-a.wake:
 		case <-timer.C:
 		case <-ctx.Done():
@@ -106,7 +106,7 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 }
 
 // drainInput discards unread input from an agent that writes without end. QEMU 7.2 throttles such a port. If the
-// connection were closed in that state, QEMU would throttle it for ever, and later agents could not be read.
+// connection were closed in that state, QEMU would throttle it forever, and later agents could not be read.
 func drainInput(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(drainTime)) == nil {
 		_, _ = io.CopyN(io.Discard, conn, drainBytes)

@@ -37,7 +37,7 @@ func (a *Agent) sendSync() (id int64, err error) {
 }
 
 // awaitSync skips everything up to the answer to the guest-sync-delimited with the id: junk, late replies, and
-// answers to earlier synchronisations. With keep, it returns the skipped data, up to MaxReply bytes.
+// answers to earlier synchronizations. With keep, it returns the skipped data, up to MaxReply bytes.
 func (a *Agent) awaitSync(id int64, keep bool) (skipped []byte, err error) {
 	want := fmt.Sprint(id)
 	for {

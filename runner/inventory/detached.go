@@ -89,7 +89,7 @@ func logEnd(log *os.File, begin int64) string {
 		return ""
 	}
 	text := make([]byte, min(longestOutput, info.Size()-begin))
-	n, _ := log.ReadAt(text, info.Size()-int64(len(text))) // shows what can be read
+	n, _ := log.ReadAt(text, info.Size()-int64(len(text))) // the readable part is sufficient
 	return strings.TrimSpace(string(text[:n]))
 }
 

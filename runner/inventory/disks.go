@@ -240,7 +240,7 @@ func (vm *VM) reserveVM() (release func() error, err error) {
 	return held.Release, nil
 }
 
-// reserveStopped is like reserve, but refuses a running VM.
+// reserveStopped is like reserveVM, but refuses a running VM.
 func (vm *VM) reserveStopped(what string) (release func() error, err error) {
 	if vm.Running() {
 		return nil, fmt.Errorf("%s: %w; stop it with: vmrunner stop %s --wait", what, ErrRunning, vm.Name)

@@ -211,7 +211,7 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	end := record.End{
 		Cause: vmstatus.CauseForced, Note: "its runner could not be asked, and was killed", At: time.Now(),
 	}
-	r, _, _ := record.Read(runtimeDir) // the record has only what can be read
+	r, _, _ := record.Read(runtimeDir) // unreadable parts of the record stay empty
 	end.Began, end.UUID = r.Began, r.UUID
 	lost := lock.Lost(dataDir)
 	stopped := stopServiceOf(ctx, holders.Runner(dataDir))

@@ -12,7 +12,7 @@ import (
 // An advice explains what to do about an error message that QEMU or passt writes before it exits.
 type advice struct {
 	said *regexp.Regexp
-	text string // placeholders of function stands are replaced, and $1 is the first group
+	text string // the placeholders of adviceWords are replaced; $1 is the first group
 }
 
 // adviceInOrder returns the known advices. The first match wins. QEMU's messages are from versions 7.2 to 10, passt's

@@ -56,7 +56,7 @@ type copyState struct {
 }
 
 // inspectCopy returns the state of the existing copy. An empty or damaged record (earlier versions could leave one
-// after a power failure) is ignored, and the copy's size decides instead. If the size differs as well, inspect
+// after a power failure) is ignored, and the copy's size decides instead. If the size differs as well, inspectCopy
 // returns an error and the copy is left alone.
 func inspectCopy(f plan.CopyOnce) (copyState, error) {
 	have, err := os.Stat(f.To)

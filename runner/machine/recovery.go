@@ -46,7 +46,7 @@ func (s Space) reserveBytes() int64 {
 type recovery struct {
 	stopped  bool
 	since    time.Time        // when QEMU stopped the VM
-	tried    time.Time        // time of the last attempt; zero: none
+	tried    time.Time        // time of the last attempt; zero if there was none
 	attempts int              // consecutive attempts
 	base     map[string]int64 // free space at the stop, by drive
 }

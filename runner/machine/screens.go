@@ -38,7 +38,7 @@ type screens struct {
 	doubted bool
 	missing int                 // number of missing answers
 	pause   time.Duration       // before an answer is used
-	use     time.Time           // when found is used; zero: nothing was found
+	use     time.Time           // when found is used; zero if found is empty
 	found   map[string][]string // by kind
 	asked   int                 // value of events at the query
 }

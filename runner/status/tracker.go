@@ -114,7 +114,7 @@ func (s *Subscription) Next(ctx context.Context) (Status, error) {
 	}
 }
 
-// pollStatus returns the status if it is due. Otherwise it returns how long to wait, negative for ever, and whether
+// pollStatus returns the status if it is due. Otherwise it returns how long to wait, negative forever, and whether
 // only time matters.
 func (s *Subscription) pollStatus() (status Status, wait time.Duration, urgent bool) {
 	s.tracker.mu.Lock()

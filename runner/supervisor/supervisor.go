@@ -44,11 +44,11 @@ func AskedToStop() syscall.Signal {
 // supervisor is the state of Run.
 type supervisor struct {
 	Spec
-	runner  int            // process number, 0 if none is running
+	runner  int            // process ID; 0 if no runner is running
 	started time.Time      // start of the runner
 	quick   int            // consecutive deaths soon after the start
-	asked   syscall.Signal // the signal of a stop request; 0: none
-	again   *time.Timer    // starts the next runner, if none is running
+	asked   syscall.Signal // the signal of a stop request, or 0
+	again   *time.Timer    // starts the next runner, if no runner is running
 	keeps   bool           // ended children are kept, for the next runner to see how they ended
 	settled *time.Timer    // ends that
 }
@@ -185,8 +185,8 @@ func (s *supervisor) collectChildren() (exit int, ended bool) {
 	}
 }
 
-// nextEnded returns the ended child to reap next, or 0. The runner comes first. After its death, next returns no other
-// child, so that the next runner can see how QEMU has ended. The children that a runner leaves appear only when
+// nextEnded returns the ended child to reap next, or 0. The runner comes first. After its death, nextEnded returns no
+// other child, so that the next runner can see how QEMU has ended. The children that a runner leaves appear only when
 // it has ended, so they have to be listed before the runner is checked.
 func (s *supervisor) nextEnded() int {
 	first := endedChild(unix.P_ALL, 0)
@@ -207,7 +207,7 @@ func endedChild(kind, id int) int {
 		_   [27]int32
 	}
 	err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	if err != nil { // no child, or none with that number
+	if err != nil { // no child, or no child with that number
 		return 0
 	}
 	return int(info.pid)

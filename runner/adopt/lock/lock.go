@@ -74,7 +74,7 @@ func (e *LostError) Error() string {
 		"back, or save the guest's data and end the VM (vmrunner stop NAME --force)", ErrHeld, who, e.DataDir)
 }
 
-// Is makes it an ErrHeld.
+// Is makes errors.Is match ErrHeld.
 func (e *LostError) Is(target error) bool { return target == ErrHeld }
 
 // Runner makes this process the runner of the VM with this data directory. It creates the directory if necessary.
@@ -181,7 +181,7 @@ func (l *Lock) Try() (bool, error) {
 		if current {
 			return l.takeNames()
 		}
-		// The file was removed or replaced: others will lock the file that is there now.
+		// The file was removed or replaced, so others will lock the file that is now at the path.
 		f, err := openFile(l.path)
 		if err != nil {
 			return false, err

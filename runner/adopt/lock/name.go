@@ -146,7 +146,7 @@ func (l *Lock) takeName(name string) (bool, error) {
 	}
 }
 
-// listenByName acquires a name. The socket listens for ownerOf; connections are never accepted.
+// listenByName acquires a name. The socket listens for ownerOfName; connections are never accepted.
 func listenByName(name string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -87,7 +87,7 @@ const (
 const versionLength = len("RFB 003.008\n")
 
 const (
-	noSecurity = 1 // the type of security without a further exchange
+	noSecurity = 1 // the security type without a further exchange
 	shared     = 1
 )
 

@@ -67,7 +67,7 @@ func judgeJobs(jobs []job, count int) (p Progress, over bool, err error) {
 		p.Done += j.Current
 		p.Total += j.Total
 		over = over && j.isConcluded()
-		// The other jobs of the group are cancelled, and only report that.
+		// The other jobs of the group are canceled, and only report that.
 		if j.Error != "" && (err == nil || !strings.Contains(j.Error, "cancel")) {
 			err = fmt.Errorf("QEMU cannot copy the disks: %s", j.Error)
 		}

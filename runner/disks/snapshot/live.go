@@ -226,7 +226,7 @@ func dataOf(p Part) (need int64, err error) {
 	for at := int64(0); at < s.Size; {
 		data, err := unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
 		if err != nil {
-			break // there is no more data
+			break // no more data
 		}
 		hole, err := unix.Seek(int(file.Fd()), data, unix.SEEK_HOLE)
 		if err != nil {

@@ -50,7 +50,7 @@ type Agents struct {
 	ports   map[string]*port
 	logIn   *loginAgent
 	found   *guest.Agent       // for the guest's shutdown
-	freezes context.CancelFunc // ends an unanswered freeze; nil: there was none
+	freezes context.CancelFunc // ends an unanswered freeze; nil if there is none
 }
 
 // New returns the agents of a VM. They must be closed.

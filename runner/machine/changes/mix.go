@@ -45,8 +45,8 @@ func mixMachines(a, b Machine, taken set) Machine {
 	return mixValues("", reflect.ValueOf(a), reflect.ValueOf(b), taken).Interface().(Machine)
 }
 
-// mixValues returns a value of the same type as a and b. It must split values in the same way as differences, so that
-// every path is found.
+// mixValues returns a value of the same type as a and b. It must split values in the same way as differencesBelow, so
+// that every path is found.
 func mixValues(path string, a, b reflect.Value, taken set) reflect.Value {
 	chosen := a
 	if taken[path] {

@@ -12,8 +12,8 @@ import (
 	"vmop/vmspec"
 )
 
-// callBetweenSteps makes the Driver call a function between two steps, and returns true when the resulting actions
-// have been carried out. If ctx or the Driver ends before, call returns false and the function is not called.
+// callBetweenSteps makes the Driver call a function between two steps, and returns true when the resulting actions have
+// been carried out. If ctx or the Driver ends before, it returns false and the function is not called.
 func (d *Driver) callBetweenSteps(ctx context.Context, f func(now time.Time)) bool {
 	called := make(chan struct{})
 	select {

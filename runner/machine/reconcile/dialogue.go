@@ -30,7 +30,7 @@ func (d *dialogue) sendBatch(then func(answers []answer, now time.Time), command
 	d.answers = make([]answer, len(commands))
 }
 
-// isBusy reports whether answers are missing. In that case send must not be called.
+// isBusy reports whether answers are missing. In that case sendBatch must not be called.
 func (d *dialogue) isBusy() bool { return d.missing > 0 }
 
 // drainCommands returns the queued commands, once.

@@ -57,7 +57,7 @@ type drives struct {
 	opener *opener
 
 	want     []Drive
-	revision int64 // with which have was last compared
+	revision int64 // the revision that have was last compared with
 	known    bool
 	asked    bool // something has happened since the last query
 	opening  bool

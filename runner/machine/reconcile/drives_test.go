@@ -32,8 +32,8 @@ func served(index int, serial string) reconcile.Drive {
 	}}
 }
 
-// A starting server is asked ten times per second, and an absent server less and less often. A manager's drive in
-// transit is asked for once per second.
+// A starting server is asked ten times per second, and an absent server less and less often. A server that a manager is
+// starting is asked once per second.
 func TestAServerIsSoonAskedAgain(t *testing.T) {
 	t.Parallel()
 	rule, _ := threePorts()

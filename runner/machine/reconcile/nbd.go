@@ -33,8 +33,8 @@ const (
 	answerLasts = 3 * time.Second // how long an answer of a server is valid
 )
 
-// hasServerAnswered reports whether the server of a disk that must be attached has just answered, and otherwise
-// queries it. Other work does not wait for the server; next attaches the disk after the answer.
+// hasServerAnswered reports whether the server of a disk that must be attached has just answered, and otherwise queries
+// it. Other work does not wait for the server; nextStep attaches the disk after the answer.
 func (d *drives) hasServerAnswered(w Drive, j *driveJob, now time.Time) bool {
 	if !j.answered.IsZero() && now.Sub(j.answered) < answerLasts {
 		return true

@@ -251,7 +251,7 @@ func (s *Source) endCopies(ctx context.Context) error {
 		return errors.New("a disk is not in step with its copy any more")
 	}
 	for i := range s.copies {
-		// A job in the state ready ends in sync when it is cancelled without force.
+		// A job in the state ready ends in sync when it is canceled without force.
 		end := qmp.Command{Execute: "block-job-cancel", Arguments: members{"device": jobName(i)}}
 		if err := runCommand(ctx, s.machine, end); err != nil {
 			return err

@@ -217,8 +217,8 @@ func (s *side) blameError(err error) {
 	}
 }
 
-// handleEvent processes an event and carries out the resulting actions. If a required record can't be written, on
-// continues as if the copy had failed, and skips all actions that depend on the record.
+// handleEvent processes an event and carries out the resulting actions. If a required record can't be written,
+// handleEvent continues as if the copy had failed, and skips all actions that depend on the record.
 func (s *Source) handleEvent(ctx context.Context, h happening) {
 	before := s.state
 	var actions []migrate.Action
@@ -292,8 +292,8 @@ func (s *Source) carryOut(ctx context.Context, a migrate.Action) error {
 	return nil
 }
 
-// resumeGuest lets the guest continue here. While the target still holds the disks, QEMU refuses and resume retries,
-// because the target does not resume the guest.
+// resumeGuest lets the guest continue here. While the target still holds the disks, QEMU refuses and resumeGuest
+// retries, because the target does not resume the guest.
 func (s *Source) resumeGuest(ctx context.Context) {
 	for attempt := 0; ; attempt++ {
 		limited, cancel := context.WithTimeout(ctx, replyTime)

@@ -16,7 +16,7 @@ import (
 // DefaultPatience is how long a target waits for a source that has disappeared.
 const DefaultPatience = 30 * time.Second
 
-// alone is the event that the source has not come back in time.
+// alone is the event that the source has not returned in time.
 const alone migrate.Event = "alone"
 
 // TargetConfig configures a Target. All fields are required except Left, Migration, Screen and those about disks.
@@ -222,7 +222,7 @@ func (t *Target) handleEvent(ctx context.Context, h happening) {
 	t.announceDecision()
 }
 
-// awaitSource reports the event alone if the source does not come back in time.
+// awaitSource reports the event alone if the source does not return in time.
 func (t *Target) awaitSource(ctx context.Context) {
 	t.back()
 	ctx, t.back = context.WithCancel(ctx)

@@ -148,7 +148,7 @@ func (k *Known) checksumsURL() (string, error) {
 // ErrUnknown reports that no image has the name.
 var ErrUnknown = errors.New("there is no image of that name")
 
-// Find returns the image with a name. The error is ErrUnknown, with a suggestion for a misspelt name.
+// Find returns the image with a name. The error is ErrUnknown, with a suggestion for a misspelled name.
 func (l List) Find(name string) (Known, error) {
 	names := make([]string, len(l))
 	for i, k := range l {

@@ -21,9 +21,9 @@ const (
 	idleTime      = 90 * time.Second // until an unused connection is closed
 )
 
-// A connection sends requests to the API server with the pod's service account. The kubelet replaces the
-// account's files while the pod is running, so send reads them for each request. The connection is reused as long
-// as the authorities stay the same. The zero value with a folder is ready for use.
+// A connection sends requests to the API server with the pod's service account. The kubelet replaces the account's
+// files while the pod is running, so sendRequest reads them for each request. The connection is reused as long as the
+// authorities stay the same. The zero value with a folder is ready for use.
 type connection struct {
 	account string // folder of the service account
 

@@ -106,7 +106,7 @@ func (f *follower) followStatus(life, patient context.Context, tracker *status.T
 	for {
 		s, err := f.nextReport(life, sub)
 		if err != nil {
-			return // the final status was reported, or reporting was cancelled
+			return // the final status was reported, or reporting was canceled
 		}
 		f.replaceStatus(s)
 		f.collectChanges(patient, sub, gatherDuration(s, !f.looked))
@@ -175,7 +175,7 @@ func (f *follower) sendReport(ctx context.Context) error {
 		f.logOnce("a part of the status is not reported: the API server refuses it", err)
 		if found, err = f.applyReport(ctx, r.withoutOthers()); isRefusal(err) {
 			f.logOnce("the status is not reported: the API server refuses it", err)
-			return nil // the next one may be accepted
+			return nil // the next report may be accepted
 		}
 	} else if err == nil {
 		f.logRecovered()

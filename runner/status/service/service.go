@@ -24,7 +24,7 @@ const (
 
 // A Service is the connection of one runner.
 type Service struct {
-	manager *notify.Manager // nil: there is no manager
+	manager *notify.Manager // nil if there is no manager
 	log     *slog.Logger
 	alive   chan struct{} // see Alive
 }
