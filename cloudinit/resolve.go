@@ -18,7 +18,7 @@ const maxNodes = 1 << 20
 type KeyError struct {
 	Key          string // as in the configuration, below cloudInit: "metaData"
 	Line, Column int    // in the configuration, from 1; 0 if unknown
-	Problem      string // "must be a mapping, not a list"
+	Problem      string // the error in the value, without its place
 
 	cause error // the error of a file
 }
@@ -132,8 +132,8 @@ func (r *resolver) followAlias(alias *yaml.Node) (*yaml.Node, error) {
 	return r.copyNode(alias.Alias)
 }
 
-// copyMapping copies the pairs of a mapping. The pairs from a merge key are inserted at its place. The mapping's
-// own keys take precedence over them, and an earlier merge takes precedence over a later one
+// copyMapping copies the pairs of a mapping. It inserts the pairs of a merge key at its place. The mapping's own keys
+// take precedence over them, and an earlier merge takes precedence over a later merge
 // (https://yaml.org/type/merge.html).
 func (r *resolver) copyMapping(from, to *yaml.Node) error {
 	taken := make(map[scalarKey]bool, len(from.Content)/2)

@@ -44,7 +44,7 @@ const (
 	MACInvalid Fault = "mac invalid"
 )
 
-// Error describes a failed operation, its reason, and what the user can do about it.
+// Error describes a failed operation, its reason, and a remedy for the user.
 type Error struct {
 	Doing  string // the operation and its object: "open tap vm0"
 	Fault  Fault  // the kind of reason

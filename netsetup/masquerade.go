@@ -23,7 +23,7 @@ type MasqueradeConfig struct {
 	Owner string
 	// Queues is the tap's number of queues; see TapConfig.Queues.
 	Queues int
-	// MAC is the VM's hardware address. No other hardware address gets an IP address.
+	// MAC is the VM's hardware address. Only this hardware address receives an IP address.
 	MAC net.HardwareAddr
 	// Subnet is an IPv4 prefix of 8 to 30 bits. Its first address belongs to the gateway, its second to the VM. The
 	// zero value means 10.0.2.0/24 or, if that is in use, the next free subnet.

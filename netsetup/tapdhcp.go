@@ -19,7 +19,7 @@ import (
 
 // Lease contains what the guest behind a tap on a bridge learns via DHCP.
 type Lease struct {
-	// MAC is the guest's hardware address. No other hardware address gets an answer.
+	// MAC is the guest's hardware address. Only this hardware address receives answers.
 	MAC net.HardwareAddr
 	// Address is the guest's address, with the length of its subnet.
 	Address netip.Prefix

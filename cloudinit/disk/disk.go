@@ -24,9 +24,8 @@ func Image(seed cloudinit.Seed) ([]byte, error) {
 	return append(image.data, make([]byte, image.size-len(image.data))...), nil
 }
 
-// Write writes the image of a seed to a file that only its owner can read. The file appears completely or not at
-// all. The free space after the files is a hole. Write omits syncing the file, because a VM gets a new image at
-// each start.
+// Write writes the image of a seed to a file that only its owner can read. The file appears completely or not at all.
+// The free space after the files is a hole. Write doesn't sync the file, because a VM gets a new image at each start.
 func Write(path string, seed cloudinit.Seed) error {
 	if err := writeDisk(path, cloudInitLabel, seed.Files()); err != nil {
 		return fmt.Errorf("make cloud-init image: %w", err)

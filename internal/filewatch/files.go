@@ -127,7 +127,7 @@ func (w *watch) notifyBy(at time.Time) (end func()) {
 	}
 }
 
-// notifyOnce sends a notification, unless the channel already holds one.
+// notifyOnce sends a notification, unless the channel already contains one.
 func (w *watch) notifyOnce() {
 	select {
 	case w.changes <- struct{}{}:

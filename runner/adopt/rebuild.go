@@ -65,7 +65,7 @@ type identity struct {
 	plugged            []string
 }
 
-// noUUID is the uuid that QEMU reports if its VM type sets none.
+// noUUID is the uuid that QEMU reports if its VM type doesn't set a uuid.
 const noUUID = "00000000-0000-0000-0000-000000000000"
 
 // hasBegun reports whether the guest has run.

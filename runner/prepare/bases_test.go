@@ -62,13 +62,13 @@ func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	require.ErrorContains(t, err, "remove "+at("data/"+basesFile)+" to start the VM")
 	require.Equal(t, kept, folder.Contents(t, at("data"))[basesFile])
 
-	// All VMs can use the repository's images, and an overlay may lose its base.
+	// An overlay may be rebased onto an image of the repository, which all VMs can use, or lose its base.
 	qemuImg(t, "rebase", "-u", "-F", "qcow2", "-b", at("repository/golden.qcow2"), at("disk.qcow2"))
 	qemuImg(t, "rebase", "-u", "-b", "", at("alone.qcow2"))
 	require.NoError(t, vm.KeepBases())
 	require.True(t, mayRead("repository/golden.qcow2"))
 
-	// The user may allow the bases that images name.
+	// The user can permit the bases that images name now.
 	qemuImg(t, "rebase", "-u", "-F", "qcow2", "-b", at("other.qcow2"), at("disk.qcow2"))
 	require.Error(t, vm.KeepBases())
 	require.NoError(t, os.Remove(at("data/"+basesFile)))

@@ -45,7 +45,7 @@ func (w *typeWatch) watchType(ctx context.Context, vmTypes, name string) {
 	w.notifyOnce() // they may have changed since they were read
 }
 
-// notifyOnce leaves a notification, if there is none yet.
+// notifyOnce leaves a notification, unless there is one already.
 func (w *typeWatch) notifyOnce() {
 	select {
 	case w.changed <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 	"vmop/internal/outbound"
 )
 
-// Only a silent server is one that QEMU must not open.
+// Only a silent server is an error here. QEMU itself reports all other problems.
 func TestWhichServersQEMUIsKeptFrom(t *testing.T) {
 	t.Parallel()
 	here := outbound.Rule{Exempt: func(to netip.AddrPort) bool { return to.Addr().IsLoopback() }}
