@@ -166,7 +166,7 @@ func TestRulesOfTheMachine(t *testing.T) {
 		"CD that is none": {
 			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return " +
 				"[hotplug.medium(drive = 0, device = \"b\")]",
-			"rule medium drive=0 device=b: b is no drive",
+			"rule medium drive=0 device=b: b is not a drive",
 		},
 		"disk as a CD": {
 			"def more(host): return [option(\"-drive\", None, {\"if\": \"none\", \"id\": \"d\", \"file\": " +
