@@ -134,7 +134,7 @@ func newImagePull() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the transferred data, sha256:…; give it if a\nconfiguration "+
-		"has it as sourceChecksum: the cache keeps such an image separately")
+		"has it as sourceChecksum: the cache keeps such an\nimage separately")
 	return cmd
 }
 
