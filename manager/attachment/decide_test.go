@@ -283,7 +283,7 @@ func TestDecide(t *testing.T) {
 		"an older attachment of the disk": {
 			func(s *Situation) { s.Other, s.Drive, s.Export = "first", Drive{}, Export{} },
 			Plan{Phase: Failed, Reason: ReasonConflict},
-			"the attachment first is for the VirtualDisk data, too",
+			"the attachment first is also for the VirtualDisk data",
 		},
 		"an older attachment that is being deleted": {
 			func(s *Situation) { s.Other, s.OtherEnds, s.Drive, s.Export = "first", true, Drive{}, Export{} },

@@ -60,7 +60,7 @@ func TestCopyOfAnImage(t *testing.T) {
 	is(disk.ReasonSourceNotReady, "the VirtualImage debian is new: it is copied when it is Ready")
 	s.From = disk.AsDisk(image("qcow2"))
 	s.Disk.Spec.PersistentVolumeClaim.Size = resource.MustParse("2Gi")
-	is(disk.ReasonSmaller, "spec.persistentVolumeClaim.size: the VirtualImage debian has 3Gi, more than the 2Gi of this one")
+	is(disk.ReasonSmaller, "spec.persistentVolumeClaim.size: the VirtualImage debian has 3Gi, more than the 2Gi of this disk")
 	s.Disk.Spec.PersistentVolumeClaim.Size = resource.MustParse("3Gi")
 	require.Equal(t, disk.MakePod, disk.Next(s))
 
@@ -246,7 +246,7 @@ func TestCopyOfAClaim(t *testing.T) {
 			func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} },
 		},
 		{
-			"", disk.ReasonSmaller, "the PersistentVolumeClaim golden has 4Gi, more than the 3Gi of this one",
+			"", disk.ReasonSmaller, "the PersistentVolumeClaim golden has 4Gi, more than the 3Gi of this disk",
 			func(c *corev1.PersistentVolumeClaim) {
 				c.Status.Capacity[corev1.ResourceStorage] = resource.MustParse("4Gi")
 			},

@@ -73,7 +73,7 @@ func TestOIDCWithoutMetadata(t *testing.T) {
 	require.NotContains(t, strings.Join(p.Requests(), "\n"), WellKnown)
 }
 
-// A token with any error logs in nobody.
+// A token with an error does not log in its user.
 func TestOIDCRefusesWrongTokens(t *testing.T) {
 	t.Parallel()
 	set := func(name string, value any) func(map[string]any) {

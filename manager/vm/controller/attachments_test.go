@@ -163,7 +163,7 @@ func TestAnAttachment(t *testing.T) {
 	// The disk can't be attached to another VM, or twice.
 	w.attach("twice", "web", "data")
 	w.attachmentIs("twice", v1.AttachmentFailed, attachment.ReasonConflict,
-		"the attachment att is for the VirtualDisk data, too")
+		"the attachment att is also for the VirtualDisk data")
 	w.vm("other", withDisks("data"))
 	w.attach("other", "other", "data")
 	w.attachmentIs("other", v1.AttachmentFailed, attachment.ReasonConflict, "by its definition: delete the attachment")
