@@ -106,7 +106,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 		"a: [": "line 1: ",
 		"kind: Pod\nmetadata: {name: x, namespace: other}\n": "line 1: apiVersion: must be vmoperator.jdrupes.org/v1\n" +
 			"line 1: kind: must be VirtualMachine\nline 2: metadata.name: must be odd\n" +
-			"line 2: metadata.namespace: want " + p.Name,
+			"line 2: metadata.namespace: must be " + p.Name,
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even",
