@@ -110,7 +110,7 @@ func TestWhatCannotBeFetchedIsAFaultAtItsPlace(t *testing.T) {
 	for name, test := range map[string]struct{ drive, want string }{
 		"nothing there": {"source: URL/gone", "vm.drives[0].source: "},
 		"too small": {
-			"size: 1 MiB, source: URL/disk.qcow2", "vm.drives[0].size: the disk of the image has 2.00 MiB, more than the 1 MiB",
+			"size: 1 MiB, source: URL/disk.qcow2", "vm.drives[0].size: the disk of the image has 2.00 MiB, more than the allowed 1 MiB",
 		},
 		"another checksum": {
 			"source: URL/disk.qcow2, sourceChecksum: 'md5:00112233445566778899aabbccddeeff'",
