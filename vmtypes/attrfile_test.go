@@ -82,7 +82,7 @@ def launch(vm, host):
 	}{
 		"a list":   {map[string]any{"all": []any{map[string]any{"source": "/etc"}}}, "vm.options.all[0].source: "},
 		"a dict":   {map[string]any{"by": map[string]any{"a": "b", "x": "/etc"}}, "vm.options.by.x: "},
-		"no files": {map[string]any{"all": "x"}, "vm.options.all: got the text"},
+		"no files": {map[string]any{"all": "x"}, "vm.options.all: must be a list, not the text"},
 		"good":     {map[string]any{"all": []any{map[string]any{"source": "a"}}, "asset": "/etc"}, ""},
 		"default":  {nil, ""},
 	} {

@@ -54,7 +54,7 @@ func (vm *VM) keptBases() (map[string][]string, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what images are overlays of: %w; replace %s with a backup, or remove it to "+
-			"start the VM with the base images that the images name", err, vm.basesPath())
+			"start the VM with the backing files that the images name", err, vm.basesPath())
 	}
 	return kept, nil
 }
@@ -85,9 +85,9 @@ func (vm *VM) KeepBases() error {
 		}
 		for _, base := range found {
 			if known && !slices.Contains(before, base) && !vm.inRepository(base) {
-				faults = append(faults, fmt.Errorf("the image %s names %s as its base image, which it did not when the VM was "+
-					"first started with it: a guest that has broken out may have written that; if you did, remove %s to "+
-					"start the VM with the base images that its images name",
+				faults = append(faults, fmt.Errorf("the image %s names the backing file %s, which it did not when the VM was "+
+					"first started with it: a guest that has broken out may have changed it; if you did, remove %s to "+
+					"start the VM with the backing files that its images name",
 					image, printable.Line(base), vm.basesPath()))
 			}
 		}

@@ -57,8 +57,8 @@ func TestBasesAreThoseOfTheFirstStart(t *testing.T) {
 	require.False(t, mayRead("secret"))
 	require.False(t, mayRead("other.qcow2"))
 	err := vm.KeepBases()
-	require.ErrorContains(t, err, "the image "+at("alone.qcow2")+" names "+at("secret")+" as its base image")
-	require.ErrorContains(t, err, "an overlay of "+at("other.qcow2"))
+	require.ErrorContains(t, err, "the image "+at("alone.qcow2")+" names the backing file "+at("secret"))
+	require.ErrorContains(t, err, "names the backing file "+at("other.qcow2"))
 	require.ErrorContains(t, err, "remove "+at("data/"+basesFile)+" to start the VM")
 	require.Equal(t, kept, folder.Contents(t, at("data"))[basesFile])
 

@@ -145,7 +145,7 @@ func TestWhatCannotBeMadeLeavesNoDisk(t *testing.T) {
 		"smaller than the image": {
 			images.Source{Text: "ours/1"},
 			1 << 20, diskimage.ImageTooLarge,
-			"has 4.00 MiB, more than the 1 MiB", "size",
+			"has 4.00 MiB, more than the allowed 1 MiB", "size",
 		},
 		"no file": {images.Source{Text: "/gone.img"}, 0, diskimage.SourceNotFound, "/gone.img", "source"},
 	} {
