@@ -181,8 +181,8 @@ type Disk struct {
 	Size  int64 // bytes
 	Image string
 	Class string
-	// From is the kind of disk. Of contains the name of the source image or disk, or the URL. Checksum is the checksum
-	// of the download (sha256:HEX); "" means no check.
+	// From is the kind of disk. Field Of contains the name of the source image or disk, or the URL. Checksum is the
+	// checksum of the download (sha256:HEX); "" means no check.
 	From         DiskFrom
 	Of, Checksum string
 }

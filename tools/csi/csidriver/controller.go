@@ -47,7 +47,7 @@ func (controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetC
 	return response, nil
 }
 
-// unsupported says why a volume can't be had in one of the ways, "" if it can in all.
+// unsupported returns the reason that a volume can't be used in one of the ways, or "".
 func unsupported(ways []*csi.VolumeCapability) string {
 	for _, way := range ways {
 		mount := way.GetMount()

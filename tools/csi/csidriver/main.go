@@ -1,16 +1,16 @@
-// Command csidriver is a CSI driver for tests. Volumes are files with holes in a folder that all nodes can reach; a node
-// has one as a loop device (mode Block), or as an xfs on that (Filesystem). They grow, also in use, and are copied
-// as snapshots and clones: at once where the folder's file system can share blocks, else their data, with holes left
-// as they are.
+// Command csidriver is a CSI driver for tests. Volumes are sparse files in a folder that all nodes can reach. A node
+// attaches a volume as a loop device (mode Block), or mounts an XFS on the loop device (Filesystem). Volumes can grow
+// while they are used. Snapshots and clones share blocks if the folder's file system can; otherwise the driver copies
+// the data and keeps the holes.
 //
 //	csidriver -endpoint csi.sock -folder /srv/volumes
 //	csidriver -endpoint csi.sock -folder /srv/volumes -node node1 -registration /var/lib/kubelet/plugins_registry/x.sock
 //
-// A process that is of no node is for what Kubernetes calls the controller. What is known of volumes is in the folder,
-// so any number of processes can serve it. One that is killed leaves a loop device at most.
+// Without -node, the process serves the controller's requests. The folder contains all records, so any number of
+// processes can serve it. A killed process leaves at most one loop device.
 //
-// A copy has what was written before it was asked for. What is written meanwhile may be in it or not, in any order,
-// where blocks are not shared: who wants more stops the writer.
+// A copy contains the data that was written before the request. Without shared blocks it may also contain later
+// writes, in any order: stop the writer for a consistent copy.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// driverName is what storage classes call the driver.
+// driverName is the provisioner in storage classes.
 const driverName = "csi.example.test"
 
 func main() {

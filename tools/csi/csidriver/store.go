@@ -85,7 +85,7 @@ func (s store) path(kind, id, end string) string { return filepath.Join(s.dir, k
 
 func (s store) image(kind, id string) string { return s.path(kind, id, ".img") }
 
-// get returns a record. What is not there is an error of the code NotFound.
+// get returns a record, or an error with the code NotFound.
 func (s store) get(kind, id string) (record, error) {
 	var r record
 	if !wellFormed.MatchString(id) || id[0] != kind[0] {

@@ -1,6 +1,5 @@
-// Command kubeall is etcd and the programs of Kubernetes in one executable, since
-// one link takes a sixth of the time of six. The name that it is called by,
-// or else its first argument, says which program it is.
+// Command kubeall contains etcd and the programs of Kubernetes in one executable, since linking it takes a sixth of
+// the time of six programs. Its name, or otherwise its first argument, selects the program.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"vmop/manager/web/stream"
 )
 
-// changedMeanwhile is why a change is refused that was made of something older.
+// changedMeanwhile refuses a change that is based on an older state of the VM.
 const changedMeanwhile = fleet.Refusal("the VM has changed in the meantime: check it, and repeat this")
 
 // asRefusal converts errors that the user can understand and fix to a Refusal.
