@@ -267,8 +267,9 @@ func TestFaultsOfDisks(t *testing.T) {
 		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: must not be empty",
 		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is created here can't use a " +
 			"Secret",
-		"---\n" + vm + "---\n" + vm:                                    "line 10: kind: there is another VM above",
-		disk("a, namespace: other", "{}") + vm:                         named + "a.metadata.namespace: must be " + p.Name,
+		"---\n" + vm + "---\n" + vm: "line 10: kind: there is another VM above",
+		disk("a, namespace: other", "{}") + vm: named +
+			"a.metadata.namespace: must be " + p.Name,
 		strings.Replace(disk("a", "{}"), "VirtualDisk", "Pod", 1) + vm: "line 2: kind: must be VirtualMachine",
 	} {
 		check, err := p.Check(ctx, "web", &fleet.Definition{Text: text})
