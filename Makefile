@@ -108,7 +108,7 @@ run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C pow
 gui: packages-run build guest ## Show three VMs in a browser, to start them and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-test: packages-test test-programs ## Test every promise of the documents once, with real QEMU and Kubernetes: 10 minutes on 2 CPUs, 25 the first time.
+test: packages-test test-programs ## Test every promise of the documents once, with real QEMU and Kubernetes: 15 minutes on 2 CPUs, 40 the first time.
 	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) \
 		$$(go list ./test/e2e ./manager/vm/controller ./... | grep -vxFf build/test/deep) # longest waits first
 
