@@ -60,7 +60,7 @@ func ParseBytes(s string) (Bytes, error) {
 		return 0, &SizeError{Size: clipQuoted(s), Message: message, Hint: hint}
 	}
 	if text == "" {
-		return refuse("is not a size", "a number and a unit, such as 8 GiB")
+		return refuse("must be a size", "a number and a unit, such as 8 GiB")
 	}
 	if len(text) > longestSize {
 		return refuse("is too long for a size", "a number and a unit, such as 8 GiB")
@@ -68,7 +68,7 @@ func ParseBytes(s string) (Bytes, error) {
 	number, exponent, unit := splitSize(text)
 	value, ok := new(big.Rat).SetString(number)
 	if !ok {
-		return refuse("is not a size", "a number and a unit, such as 8 GiB")
+		return refuse("must be a size", "a number and a unit, such as 8 GiB")
 	}
 	if value.Sign() < 0 {
 		return refuse("must not be negative", "")

@@ -49,10 +49,10 @@ func TestParseBytes(t *testing.T) {
 func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                    `"": is not a size (a number and a unit, such as 8 GiB)`,
-		"lots":                `"lots": is not a size (a number and a unit, such as 8 GiB)`,
-		"GiB":                 `"GiB": is not a size (a number and a unit, such as 8 GiB)`,
-		"1.2.3":               `"1.2.3": is not a size (a number and a unit, such as 8 GiB)`,
+		"":                    `"": must be a size (a number and a unit, such as 8 GiB)`,
+		"lots":                `"lots": must be a size (a number and a unit, such as 8 GiB)`,
+		"GiB":                 `"GiB": must be a size (a number and a unit, such as 8 GiB)`,
+		"1.2.3":               `"1.2.3": must be a size (a number and a unit, such as 8 GiB)`,
 		"0x10":                `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
 		"8 gb":                `"8 gb": unknown unit "gb" (did you mean GB?)`,
 		"8gib":                `"8gib": unknown unit "gib" (did you mean GiB?)`,

@@ -182,7 +182,7 @@ func newDiskResize(f *flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			size, err := vmspec.ParseBytes(args[2])
 			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("%s is not a size: %w", cli.Printable(args[2]), err)}
+				return cli.UsageError{Err: fmt.Errorf("SIZE %w", err)}
 			}
 			all, err := f.checkingInventory(cmd)
 			if err != nil {
