@@ -141,7 +141,6 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
 	p := newPlace(t, "restricted")
-	p.addComponent("storage-classes")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty Secret is filled, as an old one is renewed
 	// Another manager of the cluster may have created the classes already: this manager continues after the other was
 	// killed.
@@ -227,11 +226,9 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	require.Empty(t, refused)
 	var role rbacv1.Role
 	require.True(t, p.get("vm-operator", &role))
-	for _, name := range []string{"vm-operator-storage-classes", "vm-operator-cluster"} {
-		var more rbacv1.ClusterRole
-		require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Name: name}, &more))
-		role.Rules = append(role.Rules, more.Rules...)
-	}
+	var more rbacv1.ClusterRole
+	require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Name: "vm-operator-cluster"}, &more))
+	role.Rules = append(role.Rules, more.Rules...)
 	require.ElementsMatch(t, granted(role.Rules), append(used, blocksDeletion, writesStatus))
 	p.needsToBlockDeletion("web")
 }

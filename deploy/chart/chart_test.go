@@ -143,8 +143,8 @@ func isTheKustomization(t *testing.T, run runner) {
 	}{
 		"by default": {},
 		"with all": {
-			[]string{"--set", "storageClasses=true,authDelegator=true,monitoring=true"},
-			"components: [DEPLOY/storage-classes, DEPLOY/auth-delegator, DEPLOY/monitoring]\n",
+			[]string{"--set", "authDelegator=true,monitoring=true"},
+			"components: [DEPLOY/auth-delegator, DEPLOY/monitoring]\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

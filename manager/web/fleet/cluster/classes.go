@@ -30,7 +30,7 @@ type keptClasses struct {
 }
 
 // storageClasses returns the storage classes of the cluster; empty if they are unknown. The manager needs permission to
-// list them, from the component deploy/storage-classes. Without it the form still works, but offers no classes.
+// list them, from the cluster role vm-operator-cluster. Without it the form still works, but offers no classes.
 //
 // See docs/decisions/0083-storage-classes.md.
 func (f *Fleet) storageClasses(ctx context.Context) *fleet.Classes {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ func (p *place) class(name string, annotations map[string]string) {
 	require.NoError(p.t, p.admin.Create(p.t.Context(), class))
 }
 
-// A manager with the component's permission offers the storage classes, at most half a minute old.
+// A manager with the permission of its cluster role offers the storage classes, at most half a minute old.
 func TestStorageClasses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -51,9 +50,7 @@ func TestStorageClasses(t *testing.T) {
 	p.class(slow, map[string]string{isDefaultClass: "false"})
 	require.Equal(t, &fleet.Classes{}, offered(t.Context()), "it may not list them")
 	dir := t.TempDir()
-	component, err := filepath.Rel(dir, filepath.Join(p.Deploy, "storage-classes"))
-	require.NoError(t, err)
-	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, dir, "components: ["+component+"]\n"))
+	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, dir, ""))
 	wait.Until(t, func() bool {
 		later()
 		return offered(t.Context()).Names != nil
