@@ -32,7 +32,7 @@ func TestProgressOfABuild(t *testing.T) {
 	t.Parallel()
 	c := &compiling{name: "kubeall"}
 	for _, part := range []string{
-		"go: downloading k8s.io/api v0.35.4\ninternal/a", "bi\nk8s.io/api/core/v1\n",
+		"go: downloading k8s.io/api v0.37.2\ninternal/a", "bi\nk8s.io/api/core/v1\n",
 		"# k8s.io/x\nx.go:3:4: undefined: y\n", "last",
 	} {
 		_, err := c.Write([]byte(part))

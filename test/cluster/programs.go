@@ -15,7 +15,7 @@ import (
 )
 
 // KubernetesVersion is the version of Kubernetes. tools/kubernetes/go.mod requires the same version.
-const KubernetesVersion = "v1.35.4"
+const KubernetesVersion = "v1.37.2"
 
 // programs are the names under which kubeall runs as different programs.
 var programs = []string{

@@ -80,7 +80,7 @@ func serverAway(t *testing.T, l *lab) {
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.CurrentCPUs = new(int32(2)) })
 	v.until("to have 2 CPUs", func(now *v1.VirtualMachine) bool { return now.Status.CPUs == 2 })
 	require.Equal(t, qemu, v.qemu())
-	wait.For(t, "another QEMU of the VM whose guest has powered off meanwhile", func() error {
+	wait.For(t, "another QEMU of the VM after its guest has powered off", func() error {
 		if all := other.qemus(other.name); len(all) != 1 || all[0] == along {
 			return fmt.Errorf("there are %v", all)
 		}
@@ -180,7 +180,7 @@ func powerCut(t *testing.T, l *lab) {
 	off := time.Now()
 	l.kubectl(t, "delete", "pod", deleted.podName(), "--force", "--grace-period=0")
 	deleted.moved(node)
-	t.Logf("the VM whose pod was deleted runs after %.0f s", time.Since(off).Seconds())
+	t.Logf("the VM runs %.0f s after its pod was deleted", time.Since(off).Seconds())
 	off = time.Now()
 	l.kubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
 	wait.For(t, "the pod to be evicted", func() error {

@@ -18,20 +18,6 @@ import (
 	"vmop/test/tier"
 )
 
-// walk describes how the commands of a page are typed. testdata/walks.yaml contains the walks and explains the fields.
-type walk struct {
-	Page   string      `json:"page"`
-	Before string      `json:"before"`
-	Except []exception `json:"except"`
-}
-
-// exception is a command of a page that does not run unchanged.
-type exception struct {
-	Command string `json:"command"`
-	Reason  string `json:"reason"`
-	Instead string `json:"instead"`
-}
-
 // TestDocuments types the commands of the pages about clusters, from top to bottom, as an administrator. Each must
 // succeed. Package docs runs the commands of other pages. See docs/decisions/0157-commands-of-documents.md.
 func TestDocuments(t *testing.T) {
@@ -42,8 +28,8 @@ func TestDocuments(t *testing.T) {
 	l.kubectl(t, "annotate", "storageclass", cluster.CSIClass, "storageclass.kubernetes.io/is-default-class=true")
 	server := newImageServer(t, l)
 	var walks struct {
-		Functions string `json:"functions"`
-		Walks     []walk `json:"walks"`
+		Functions string       `json:"functions"`
+		Walks     []pages.Walk `json:"walks"`
 	}
 	text, err := os.ReadFile("testdata/walks.yaml")
 	require.NoError(t, err)
@@ -62,20 +48,12 @@ func TestDocuments(t *testing.T) {
 }
 
 // follow types the commands of a page. It continues after errors, so that a single run reports all errors.
-func (u *user) follow(w walk, here *strings.Replacer) {
+func (u *user) follow(w pages.Walk, here *strings.Replacer) {
 	u.t.Helper()
 	source, err := os.ReadFile(filepath.Join("../../docs", w.Page))
 	require.NoError(u.t, err)
-	done := map[string]bool{}
 	enter := func(command string) string {
-		command = strings.TrimSpace(command)
-		script := command
-		for _, e := range w.Except {
-			if e.matches(command) {
-				require.NotEmpty(u.t, e.Reason, "%s: %s: why?", w.Page, e.Command)
-				done[e.Command], script = true, e.Instead
-			}
-		}
+		script := w.Script(command)
 		var out, said bytes.Buffer
 		cmd := u.command(". ~/functions\n" + here.Replace(script))
 		cmd.Stdout, cmd.Stderr = &out, &said
@@ -93,6 +71,7 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 		}
 		return out.String()
 	}
+	require.NoError(u.t, os.WriteFile(filepath.Join(u.home, "page.md"), source, 0o600))
 	u.types(". ~/functions\n"+here.Replace(w.Before), "")
 	for _, b := range pages.Read("docs/"+w.Page, source).Blocks {
 		if b.Language == pages.Shell {
@@ -110,13 +89,5 @@ func (u *user) follow(w walk, here *strings.Replacer) {
 			}
 		}
 	}
-	for _, e := range w.Except {
-		assert.True(u.t, done[e.Command], "%s has no command %q any more", w.Page, e.Command)
-	}
-}
-
-// matches reports whether the exception applies to a command.
-func (e exception) matches(command string) bool {
-	begin, prefix := strings.CutSuffix(e.Command, "…")
-	return command == e.Command || prefix && strings.HasPrefix(command, begin)
+	assert.Empty(u.t, w.Faults())
 }

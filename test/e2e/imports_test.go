@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,9 +72,7 @@ func imports(t *testing.T, l *lab) {
 	l.kubectl(t, "create", "secret", "generic", "web-server", "--type="+string(v1.SecretTypeHTTP),
 		"--from-literal=username=me", "--from-literal=password=canary-import-77d1")
 	l.diskIs(t, "root", v1.DiskPending, disk.ReasonSecretHost)
-	server, err := url.Parse(s.url(""))
-	require.NoError(t, err)
-	l.kubectl(t, "annotate", "secret", "web-server", v1.AnnotationHosts+"="+server.Host)
+	l.kubectl(t, "annotate", "secret", "web-server", v1.AnnotationHosts+"="+s.at)
 	d = l.diskIs(t, "root", v1.DiskReady, "")
 	require.Equal(t, "qcow2", d.Status.Import.Format)
 	v.runs()

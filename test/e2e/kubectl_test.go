@@ -262,7 +262,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	change := "kubectl get vm plugged -o yaml | " +
 		"sed 's/currentCpus: 2/currentCpus: 1/; s/maximumRam: .*/maximumRam: 192Mi/'"
 	out := u.types(change+" | kubectl vmop diff - || test $? = 1", "")
-	require.Regexp(t, `(?s)at once:\n +replace +vm\.currentCpus +2 -> 1\n.*Needs a restart:\n +replace +vm\.maximumRam `, out)
+	require.Regexp(t, `(?s)immediately:\n +replace +vm\.currentCpus +2 -> 1\n.*Needs a restart:\n +replace +vm\.maximumRam `, out)
 
 	var bundle string
 	wait.For(t, "all parts of a bundle, for each of which there is little time", func() error {

@@ -69,7 +69,7 @@ func (l *lab) create(t testing.TB, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: definition.Name}
 	user, _ := l.users.LoadOrStore(v.name, t.Name())
-	require.Equal(t, user, t.Name(), "the test that has used the VM name %s, whose claims stay", v.name)
+	require.Equal(t, user, t.Name(), "another test has used the VM name %s, and its claims stay", v.name)
 	require.NoError(t, l.client.Create(t.Context(), definition))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
