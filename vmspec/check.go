@@ -97,7 +97,7 @@ func (c *checker) checkTexts(path string, v reflect.Value) {
 	case reflect.String:
 		switch text := v.String(); {
 		case len(text) > longestText:
-			c.addFault(path, "has %d bytes", len(text)).withHint("the most is %d", longestText)
+			c.addFault(path, "has %d bytes", len(text)).withHint("the maximum is %d", longestText)
 		case strings.IndexFunc(text, unicode.IsControl) >= 0 || !utf8.ValidString(text):
 			c.addFault(path, "%s holds a control character or a line break", quoteClipped(text))
 		}
@@ -123,7 +123,7 @@ func (c *checker) checkIdentity() {
 	case name == "":
 		c.addFault("vm.name", "missing").withHint("every VM has a name")
 	case len(name) > longestName:
-		c.addFault("vm.name", "has %d bytes", len(name)).withHint("the most is %d", longestName)
+		c.addFault("vm.name", "has %d bytes", len(name)).withHint("the maximum is %d", longestName)
 	case name == "." || name == ".." || strings.Contains(name, "/"):
 		c.addFault("vm.name", "%s can't name a directory", quoteClipped(name)).withHint("letters, digits, - and .")
 	}
@@ -152,7 +152,9 @@ func (c *checker) checkMachine() {
 		c.addFault("vm.rtcBase", "%s is not a time to start from",
 			quoteClipped(s.RTCBase)).withHint("utc, localtime or a date such as 2026-03-01T12:00:00")
 	}
-	c.oneOf("vm.rtcClock", string(s.RTCClock))
+	if s.RTCClock != "" {
+		c.oneOf("vm.rtcClock", s.RTCClock)
+	}
 	if t := s.PowerdownTimeout; t != nil && (*t < 0 || *t > longestWait) {
 		c.addFault("vm.powerdownTimeout", "%d seconds can't be waited", *t).withHint("0 to %d, a year", longestWait)
 	}

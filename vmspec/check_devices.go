@@ -8,7 +8,7 @@ import (
 
 func (c *checker) checkDrives() {
 	if len(c.spec.Drives) > mostDevices {
-		c.addFault("vm.drives", "has %d drives", len(c.spec.Drives)).withHint("the most is %d", mostDevices)
+		c.addFault("vm.drives", "has %d drives", len(c.spec.Drives)).withHint("the maximum is %d", mostDevices)
 		return
 	}
 	order, serials := map[int]string{}, map[string]string{}
@@ -24,6 +24,7 @@ func (c *checker) checkDrives() {
 			c.checkBootIndex(path+".bootindex", *b, order)
 		}
 		c.oneOf(path+".format", d.Format)
+		c.checkTuning(path, d)
 		if !c.oneOf(path+".type", string(d.Type)) {
 			continue
 		}
@@ -118,7 +119,7 @@ func (c *checker) checkNBD(path string, d Drive) {
 	}
 	c.portNumber(path+".nbd.port", d.NBD.Port, 1)
 	if len(d.NBD.Export) > longestExport {
-		c.addFault(path+".nbd.export", "has %d bytes", len(d.NBD.Export)).withHint("the most is %d", longestExport)
+		c.addFault(path+".nbd.export", "has %d bytes", len(d.NBD.Export)).withHint("the maximum is %d", longestExport)
 	}
 	if d.Format != "raw" {
 		c.addFault(path+".format", "a disk of an NBD server is raw").withHint("leave format out").withPaths(path +

@@ -114,7 +114,7 @@ func (c *checker) checkNameservers(path string, n *Nameservers) {
 		return
 	}
 	if len(n.Addresses) > mostNameservers {
-		c.addFault(path+".addresses", "has %d name servers", len(n.Addresses)).withHint("the most is %d",
+		c.addFault(path+".addresses", "has %d name servers", len(n.Addresses)).withHint("the maximum is %d",
 			mostNameservers)
 	}
 	for i, text := range n.Addresses {
@@ -125,7 +125,7 @@ func (c *checker) checkNameservers(path string, n *Nameservers) {
 	}
 	if len(n.Search) > mostSearch || len(strings.Join(n.Search, " ")) > longestSearch {
 		c.addFault(path+".search", "has %d domains of %d characters", len(n.Search),
-			len(strings.Join(n.Search, ""))).withHint("the most is %d domains of %d characters together",
+			len(strings.Join(n.Search, ""))).withHint("the maximum is %d domains of %d characters together",
 			mostSearch, longestSearch)
 	}
 	for i, text := range n.Search {
@@ -138,7 +138,7 @@ func (c *checker) checkNameservers(path string, n *Nameservers) {
 
 func (c *checker) checkRoutes(path string, routes []Route, guest netip.Prefix) {
 	if len(routes) > mostRoutes {
-		c.addFault(path, "has %d routes", len(routes)).withHint("the most is %d", mostRoutes)
+		c.addFault(path, "has %d routes", len(routes)).withHint("the maximum is %d", mostRoutes)
 		return
 	}
 	seen := map[netip.Prefix]string{}

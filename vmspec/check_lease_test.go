@@ -96,7 +96,7 @@ func TestLeaseFaults(t *testing.T) {
 		},
 		{
 			func(l *Lease) { l.Nameservers.Addresses = many(9, "192.0.2.%d") },
-			`nameservers.addresses: has 9 name servers (the most is 8)`,
+			`nameservers.addresses: has 9 name servers (the maximum is 8)`,
 		},
 		{
 			func(l *Lease) { l.Nameservers.Search[0] = "a domain" },
@@ -108,11 +108,11 @@ func TestLeaseFaults(t *testing.T) {
 		},
 		{
 			func(l *Lease) { l.Nameservers.Search = many(7, "d%d") },
-			`nameservers.search: has 7 domains of 14 characters (the most is 6 domains of 256 characters together)`,
+			`nameservers.search: has 7 domains of 14 characters (the maximum is 6 domains of 256 characters together)`,
 		},
 		{
 			func(l *Lease) { l.Nameservers.Search = slices.Repeat([]string{strings.Repeat("a", 60)}, 5) },
-			`nameservers.search: has 5 domains of 300 characters (the most is 6 domains of 256 characters together)`,
+			`nameservers.search: has 5 domains of 300 characters (the maximum is 6 domains of 256 characters together)`,
 		},
 		{func(l *Lease) { l.Routes[0].To = "" }, `routes[0].to: missing (a subnet, such as 10.7.0.0/16)`},
 		{
@@ -136,7 +136,7 @@ func TestLeaseFaults(t *testing.T) {
 			func(l *Lease) { l.Routes[1].Via = "192.0.2.1" },
 			`routes[1].via: "192.0.2.1" is outside of the guest's subnet (a router in 10.66.10.0/24)`,
 		},
-		{func(l *Lease) { l.Routes = make([]Route, 33) }, `routes: has 33 routes (the most is 32)`},
+		{func(l *Lease) { l.Routes = make([]Route, 33) }, `routes: has 33 routes (the maximum is 32)`},
 	} {
 		l := lease()
 		fault.change(l)

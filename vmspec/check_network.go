@@ -16,7 +16,7 @@ func (n Network) hasTap() bool { return n.Type == NetworkTap || n.Type == Networ
 
 func (c *checker) checkNetworks() {
 	if len(c.spec.Network) > mostDevices {
-		c.addFault("vm.network", "has %d interfaces", len(c.spec.Network)).withHint("the most is %d", mostDevices)
+		c.addFault("vm.network", "has %d interfaces", len(c.spec.Network)).withHint("the maximum is %d", mostDevices)
 		return
 	}
 	macs, ifnames := map[string]string{}, map[string]string{}
@@ -34,6 +34,7 @@ func (c *checker) checkNetworks() {
 		if !c.oneOf(path+".type", string(n.Type)) {
 			continue
 		}
+		c.oneOf(path+".link", string(n.Link))
 		c.checkMisplaced(path, n)
 		if n.Type == NetworkTap {
 			c.checkIfname(path+".bridge", n.Bridge)
@@ -120,7 +121,7 @@ func (c *checker) checkMAC(path, text string, seen map[string]string) {
 func (c *checker) checkIfname(path, name string) {
 	switch {
 	case len(name) > longestIfname:
-		c.addFault(path, "%s has %d characters", quoteClipped(name), len(name)).withHint("the most is %d",
+		c.addFault(path, "%s has %d characters", quoteClipped(name), len(name)).withHint("the maximum is %d",
 			longestIfname)
 	case name == "." || name == ".." || strings.ContainsAny(name, "/:%") ||
 		strings.IndexFunc(name, unicode.IsSpace) >= 0:

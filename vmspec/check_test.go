@@ -39,7 +39,7 @@ func TestSpecsWithoutFault(t *testing.T) {
 			MaximumCPUs: 16, CurrentCPUs: 3, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2,
 			ThreadsPerCore: 2,
 		},
-		"the most":           {MaximumCPUs: 4096},
+		"the maximum":        {MaximumCPUs: 4096},
 		"QEMU takes cores":   {MaximumCPUs: 8, Sockets: 2},
 		"QEMU takes sockets": {MaximumCPUs: 8, CoresPerDie: 2, DiesPerSocket: 2},
 		"kernel":             {Kernel: &Kernel{Image: "vmlinuz", Initrd: "initrd", CommandLine: "console=ttyS0"}},
@@ -75,7 +75,7 @@ func TestMachineFaults(t *testing.T) {
 	}{
 		{Spec{Name: "a/b"}, `vm.name: "a/b" can't name a directory (letters, digits, - and .)`},
 		{Spec{Name: ".."}, `vm.name: ".." can't name a directory (letters, digits, - and .)`},
-		{Spec{Name: strings.Repeat("n", 201)}, `vm.name: has 201 bytes (the most is 200)`},
+		{Spec{Name: strings.Repeat("n", 201)}, `vm.name: has 201 bytes (the maximum is 200)`},
 		{Spec{Name: "a\nb"}, `vm.name: "a\nb" holds a control character or a line break`},
 		{Spec{CPUModel: "max\x00"}, `vm.cpuModel: "max\x00" holds a control character or a line break`},
 		{Spec{UUID: "2d5e8b6c"}, `vm.uuid: "2d5e8b6c" is not a uuid (such as 2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21)`},
@@ -97,7 +97,7 @@ func TestMachineFaults(t *testing.T) {
 		{Spec{PowerdownTimeout: new(Seconds(-1))}, `vm.powerdownTimeout: -1 seconds can't be waited (0 to 31536000, a year)`},
 		{
 			Spec{SerialConsole: &SerialConsole{Log: strings.Repeat("x", 8193)}},
-			`vm.serialConsole.log: has 8193 bytes (the most is 8192)`,
+			`vm.serialConsole.log: has 8193 bytes (the maximum is 8192)`,
 		},
 	} {
 		require.Equal(t, []string{fault.want}, faults(fault.spec))
@@ -159,7 +159,7 @@ func TestNetworkFaults(t *testing.T) {
 			with(Network{Ifname: "tap0"}, Network{Ifname: "tap0"}),
 			`vm.network[1].ifname: "tap0" is taken (by vm.network[0].ifname)`,
 		},
-		{with(Network{Ifname: "averylongtapname"}), `vm.network[0].ifname: "averylongtapname" has 16 characters (the most is 15)`},
+		{with(Network{Ifname: "averylongtapname"}), `vm.network[0].ifname: "averylongtapname" has 16 characters (the maximum is 15)`},
 		{with(Network{Bridge: "br/0"}), `vm.network[0].bridge: "br/0" is not the name of a network interface (letters, digits, - and .)`},
 		{with(Network{Net: "10.0.2.0/24"}), `vm.network[0].net: has no effect for a network of type tap (it is for user and masquerade)`},
 		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: has no effect for a network of type tap (it is for user, passt and masquerade)`},
@@ -265,7 +265,7 @@ func TestDriveFaults(t *testing.T) {
 		{nbd(NBD{Host: "a", Port: 65536}), `vm.drives[0].nbd.port: can't be 65536 (1 to 65535)`},
 		{
 			nbd(NBD{Host: "a", Export: strings.Repeat("x", 4097)}),
-			`vm.drives[0].nbd.export: has 4097 bytes (the most is 4096)`,
+			`vm.drives[0].nbd.export: has 4097 bytes (the maximum is 4096)`,
 		},
 		{with(Drive{File: "a", NBD: &NBD{Host: "a"}}), `vm.drives[0].nbd: file and nbd are given (give one of them)`},
 		{
@@ -288,8 +288,8 @@ func TestDriveFaults(t *testing.T) {
 			with(Drive{NBD: &NBD{Host: "a"}}, Drive{File: "b"}),
 			`vm.drives[1]: comes after a drive with nbd (drives with nbd come last: the VM is started without them)`,
 		},
-		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},
-		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the most is 1000)`},
+		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the maximum is 1000)`},
+		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the maximum is 1000)`},
 	} {
 		require.Equal(t, []string{fault.want}, faults(fault.spec))
 	}

@@ -14,6 +14,8 @@ func Choices(path string) []string {
 		return []string{"host", "rt", "vm"}
 	case "vm.network[].type":
 		return wordsOf(NetworkTap, NetworkUser, NetworkPasst, NetworkMasquerade)
+	case "vm.network[].link":
+		return wordsOf(LinkUp, LinkDown)
 	case "vm.network[].ports[].protocol":
 		return []string{"tcp", "udp"}
 	case "vm.drives[].type":
@@ -22,6 +24,14 @@ func Choices(path string) []string {
 		return []string{"raw", "qcow2"}
 	case "vm.drives[].bus":
 		return []string{"ide", "scsi"}
+	case "vm.drives[].cache":
+		return []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
+	case "vm.drives[].aio":
+		return []string{"threads", "native", "io_uring"}
+	case "vm.drives[].discard":
+		return []string{"unmap", "ignore"}
+	case "vm.drives[].detectZeroes":
+		return []string{"off", "on", "unmap"}
 	case "vm.display.spice.streamingVideo":
 		return []string{"off", "all", "filter"}
 	}

@@ -64,7 +64,7 @@ func machineDefaults() []Default {
 		switchedOff("vm.useTpm"),
 		notedDefault("vm.options", "none"),
 		fixedDefault("vm.rtcBase", "utc", "", singleField(func(s *Spec) *string { return &s.RTCBase })),
-		fixedDefault("vm.rtcClock", "rt", "", singleField(func(s *Spec) *string { return &s.RTCClock })),
+		notedDefault("vm.rtcClock", "what the VM type chooses: host, or rt for VMs of types before the generation 2026.1"),
 		pointedDefault("vm.powerdownTimeout", Seconds(900), "seconds", singleField(func(s *Spec) **Seconds {
 			return &s.PowerdownTimeout
 		})),
@@ -130,6 +130,7 @@ func networkDefaults() []Default {
 				}
 			}
 		}),
+		fixedDefault("vm.network[].link", LinkUp, "", eachNIC(func(n *Network) *LinkState { return &n.Link })),
 		derivedDefault("vm.network[].bridge", DefaultBridge+" for a tap", func(s *Spec) {
 			for i := range s.Network {
 				if n := &s.Network[i]; n.Bridge == "" && n.Type == NetworkTap {
@@ -220,6 +221,21 @@ func driveDefaults() []Default {
 		notedDefault("vm.drives[].sourceChecksum", "not checked; for an image given by name, the publisher's checksum"),
 		switchedOff("vm.drives[].readOnly"),
 		derivedDefault("vm.drives[].serial", "the name of the image, device or export; `cd0`, `cd1` … for CD drives", nameSerials),
+		notedDefault("vm.drives[].cache", "none if direct I/O is possible, writeback otherwise"),
+		notedDefault("vm.drives[].aio", "native for a device; io_uring for an image if direct I/O is possible, threads otherwise"),
+		notedDefault("vm.drives[].iothread", "true for a virtio disk on PCI and for SCSI disks of the type cloud, false otherwise"),
+		notedDefault("vm.drives[].discard", "unmap"),
+		notedDefault("vm.drives[].detectZeroes", "off"),
+		{Path: "vm.drives[].logicalBlockSize", Note: "512 B", Unit: "bytes"},
+		{Path: "vm.drives[].physicalBlockSize", Note: "logicalBlockSize", Unit: "bytes"},
+		notedDefault("vm.drives[].rotationRate", "unknown to the guest"),
+		notedDefault("vm.drives[].limits", "no limits"),
+		notedDefault("vm.drives[].limits.iops", "no limit"),
+		notedDefault("vm.drives[].limits.iopsRead", "no limit"),
+		notedDefault("vm.drives[].limits.iopsWrite", "no limit"),
+		{Path: "vm.drives[].limits.bytes", Note: "no limit", Unit: "bytes per second"},
+		{Path: "vm.drives[].limits.bytesRead", Note: "no limit", Unit: "bytes per second"},
+		{Path: "vm.drives[].limits.bytesWrite", Note: "no limit", Unit: "bytes per second"},
 	}
 }
 
@@ -361,7 +377,8 @@ func (s Spec) cloneSpec() Spec {
 	}
 	s.Drives = slices.Clone(s.Drives)
 	for i := range s.Drives {
-		s.Drives[i].Bootindex, s.Drives[i].NBD = clonePointer(s.Drives[i].Bootindex), clonePointer(s.Drives[i].NBD)
+		d := &s.Drives[i]
+		d.Bootindex, d.NBD, d.Limits = clonePointer(d.Bootindex), clonePointer(d.NBD), clonePointer(d.Limits)
 	}
 	if s.Display = clonePointer(s.Display); s.Display != nil {
 		s.Display.VNC = clonePointer(s.Display.VNC)

@@ -34,11 +34,10 @@ func TestAVMThatIsOnlyNamed(t *testing.T) {
 		MaximumRAM:       GiB,
 		CurrentRAM:       GiB,
 		RTCBase:          "utc",
-		RTCClock:         "rt",
 		PowerdownTimeout: new(Seconds(900)),
 		Network: []Network{{
 			Type: NetworkTap, Device: "virtio-net-pci", Bridge: "br0",
-			MAC: MAC(someUUID, 0), Ifname: Ifname(someUUID, 0),
+			MAC: MAC(someUUID, 0), Ifname: Ifname(someUUID, 0), Link: LinkUp,
 		}},
 		SerialConsole: &SerialConsole{Enabled: new(true)},
 	}, Spec{Name: "tiny", UUID: someUUID}.WithDefaults())
@@ -71,12 +70,12 @@ func TestDefaultsThatDependOnWhatIsGiven(t *testing.T) {
 	}}.WithDefaults().Network
 	require.Equal(t, []Network{
 		{
-			Type: NetworkUser, Device: "virtio-net-pci", MAC: MAC(someUUID, 0),
+			Type: NetworkUser, Device: "virtio-net-pci", MAC: MAC(someUUID, 0), Link: LinkUp,
 			Ports: []PortForward{{Protocol: "tcp", Host: 8022, Guest: 8022}, {Protocol: "udp", Host: 53, Guest: 5353}},
 		},
 		{
 			Type: NetworkMasquerade, Device: "virtio-net-pci", MAC: "52:54:00:12:34:56",
-			Ifname: Ifname(someUUID, 1),
+			Ifname: Ifname(someUUID, 1), Link: LinkUp,
 		},
 	}, several)
 

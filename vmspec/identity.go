@@ -26,6 +26,14 @@ func Ifname(uuid string, index int) string {
 	return "vm" + hex.EncodeToString(sum[:5])[:9] + "n" + strconv.Itoa(index)
 }
 
+// PluggedIfname returns the default name on the host for the tap of a network card that was plugged in while the VM
+// was running: "vmc" and twelve hexadecimal digits. It depends on the card's hardware address instead of its
+// position, because the position changes when other cards are unplugged.
+func PluggedIfname(uuid, mac string) string {
+	sum := sha256.Sum256([]byte("card " + strings.ToLower(uuid+" "+mac)))
+	return "vmc" + hex.EncodeToString(sum[:6])
+}
+
 func seededDigest(purpose, uuid string, index int) [sha256.Size]byte {
 	return sha256.Sum256([]byte(purpose + " " + strings.ToLower(uuid) + " " + strconv.Itoa(index)))
 }

@@ -108,6 +108,8 @@ type Network struct {
 	Device string `yaml:"device"`
 	// MAC is the hardware address; derived from the uuid if absent.
 	MAC string `yaml:"mac"`
+	// Link is "up", or "down" for a card without a connection to its network, as if its cable were pulled.
+	Link LinkState `yaml:"link"`
 	// Bridge is the host bridge of a tap.
 	Bridge string `yaml:"bridge"`
 	// Ifname is the name of the tap on the host; derived from the uuid if absent.
@@ -171,6 +173,15 @@ type AllPorts struct {
 	Keep []int `yaml:"keep"`
 }
 
+// LinkState is the state of a network card's link.
+type LinkState string
+
+// The link states.
+const (
+	LinkUp   LinkState = "up"
+	LinkDown LinkState = "down"
+)
+
 // NetworkType is the backend of a network interface.
 type NetworkType string
 
@@ -232,6 +243,28 @@ type Drive struct {
 	// Serial is the drive's serial number in the guest, in Linux below /dev/disk/by-id: at most LongestSerial
 	// letters, digits and "._-". The default is the name of the image or device.
 	Serial string `yaml:"serial"`
+
+	// The fields below tune a disk. A zero value means that the VM type decides.
+
+	// Cache defines how the host caches the disk: "none", "writeback", "writethrough", "directsync" or "unsafe". See
+	// the option cache of QEMU's -drive.
+	Cache string `yaml:"cache"`
+	// AIO is the host's interface for asynchronous requests: "threads", "native" or "io_uring".
+	AIO string `yaml:"aio"`
+	// IOThread is the thread of QEMU that processes the disk's requests.
+	IOThread IOThread `yaml:"iothread"`
+	// Discard defines whether space that the guest frees is freed on the host: "unmap" or "ignore".
+	Discard string `yaml:"discard"`
+	// DetectZeroes defines whether written zeroes are detected: "off", "on" or "unmap", which also frees their
+	// space.
+	DetectZeroes string `yaml:"detectZeroes"`
+	// LogicalBlockSize and PhysicalBlockSize are the sizes of the disk's sectors in the guest: powers of 2, in bytes.
+	LogicalBlockSize  Bytes `yaml:"logicalBlockSize" min:"1"`
+	PhysicalBlockSize Bytes `yaml:"physicalBlockSize" min:"1"`
+	// RotationRate is the disk's speed in rotations per minute; RotationRateSSD is a disk that doesn't rotate.
+	RotationRate int `yaml:"rotationRate" min:"1"`
+	// Limits of the disk's speed; live changeable. nil means no limits.
+	Limits *DiskLimits `yaml:"limits"`
 }
 
 // NBD is an export of a network block device server; see "The NBD protocol".

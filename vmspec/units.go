@@ -87,7 +87,7 @@ func ParseBytes(s string) (Bytes, error) {
 			fmt.Sprintf("%s or %s bytes are", below, new(big.Int).Add(below, big.NewInt(1))))
 	}
 	if !value.Num().IsInt64() {
-		return refuse("is more than can be counted", "the most is "+strconv.FormatInt(math.MaxInt64, 10)+
+		return refuse("is more than can be counted", "the maximum is "+strconv.FormatInt(math.MaxInt64, 10)+
 			" bytes, just below 8 EiB")
 	}
 	return Bytes(value.Num().Int64()), nil

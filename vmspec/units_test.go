@@ -63,9 +63,9 @@ func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 		"0.1":                 `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
 		"1.0001 KiB":          `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
 		"1e-1":                `"1e-1": is not a whole number of bytes (0 or 1 bytes are)`,
-		"8Ei":                 `"8Ei": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
-		"9223372036854775808": `"9223372036854775808": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
-		"1e64":                `"1e64": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"8Ei":                 `"8Ei": is more than can be counted (the maximum is 9223372036854775807 bytes, just below 8 EiB)`,
+		"9223372036854775808": `"9223372036854775808": is more than can be counted (the maximum is 9223372036854775807 bytes, just below 8 EiB)`,
+		"1e64":                `"1e64": is more than can be counted (the maximum is 9223372036854775807 bytes, just below 8 EiB)`,
 		"1e999999999":         `"1e999999999": has an exponent out of range (-64 to 64)`,
 		strings.Repeat("1", 70): `"` + strings.Repeat("1", 70) +
 			`": is too long for a size (a number and a unit, such as 8 GiB)`,

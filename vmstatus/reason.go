@@ -69,7 +69,7 @@ const (
 	ReasonHelperLost Reason = "HelperLost"
 	// ReasonMachineFailed means that KVM or QEMU could not continue the guest.
 	ReasonMachineFailed Reason = "MachineFailed"
-	// ReasonWatchdogExpired means that the guest failed to reset its watchdog in time.
+	// ReasonWatchdogExpired means that the guest has not reset its watchdog in time.
 	ReasonWatchdogExpired Reason = "WatchdogExpired"
 	// ReasonMemoryFailure means that memory of the host is defective.
 	ReasonMemoryFailure Reason = "MemoryFailure"

@@ -32,7 +32,7 @@ func (d *domain) readDisk(n *node) {
 		return
 	}
 	d.readBus(n, &drive)
-	d.readTuning(n)
+	d.readTuning(n, &drive)
 	d.readSerial(n.firstChild("serial"), &drive)
 	if drive.ReadOnly && d.pc && n.firstChild("target").attributeValue("bus") != "virtio" {
 		d.blockPart(n, "an IDE disk can't be read-only", "<target bus='virtio'>, if the guest has a driver")
@@ -117,7 +117,7 @@ func (d *domain) networkDisk(n, source *node, drive *vmspec.Drive) bool {
 	return false
 }
 
-// readDriver reads the format. Caches and threads are left to the VM type.
+// readDriver reads the format, and how the disk is tuned.
 func (d *domain) readDriver(n *node, drive *vmspec.Drive) bool {
 	driver := n.firstChild("driver")
 	driver.attributeValue("name")
@@ -136,16 +136,18 @@ func (d *domain) readDriver(n *node, drive *vmspec.Drive) bool {
 	if driver == nil {
 		return true
 	}
-	d.driverParts(driver)
+	d.driverParts(driver, drive)
 	return true
 }
 
 // driverParts reads how data is written and how errors are reported.
-func (d *domain) driverParts(driver *node) {
+func (d *domain) driverParts(driver *node, drive *vmspec.Drive) {
 	for _, a := range driver.attributes {
 		switch a.name {
 		case "name", "type":
-		case "cache", "io", "discard", "detect_zeroes", "iothread", "queues", "queue_size", "ioeventfd", "event_idx",
+		case "cache", "io", "discard", "detect_zeroes", "iothread":
+			d.tuneDriver(a, drive)
+		case "queues", "queue_size", "ioeventfd", "event_idx",
 			"discard_no_unref", "metadata_cache", "packed", "iommu", "ats", "page_per_vq":
 			d.dropPart(a, a.name+" is the VM type's matter")
 		case "error_policy", "rerror_policy":
@@ -168,7 +170,8 @@ func (d *domain) driverParts(driver *node) {
 func (d *domain) readBus(n *node, drive *vmspec.Drive) {
 	target := n.firstChild("target")
 	d.dropPart(target.attributeNode("dev"), "disks are named in the order of vm.drives")
-	for _, name := range []string{"tray", "removable", "rotation_rate"} {
+	d.readRotation(target.attributeNode("rotation_rate"), drive)
+	for _, name := range []string{"tray", "removable"} {
 		d.dropPart(target.attributeNode(name), "QEMU's default")
 	}
 	bus := target.attributeNode("bus")
@@ -242,8 +245,8 @@ func (d *domain) readSerial(n *node, drive *vmspec.Drive) {
 	d.changePart(n, "not a serial number that a drive can have; it gets the name of its image", "")
 }
 
-// readTuning reports settings of a disk that are lost.
-func (d *domain) readTuning(n *node) {
+// readTuning reads the limits and the sectors of a disk, and reports settings that are lost.
+func (d *domain) readTuning(n *node, drive *vmspec.Drive) {
 	for _, child := range n.children {
 		switch child.name {
 		case "address", "backingStore":
@@ -251,8 +254,7 @@ func (d *domain) readTuning(n *node) {
 				true: "the image knows its base itself", false: "the VM type gives each device its place",
 			}[child.name == "backingStore"])
 		case "iotune":
-			child.seeAll()
-			d.changePart(child, "the disk's speed has no limit", "the example type throttled: examples/vmtypes")
+			d.readLimits(child, drive)
 		case "wwn", "vendor", "product", "geometry":
 			child.seeAll()
 			d.changePart(child, "QEMU's default", "")
@@ -261,10 +263,7 @@ func (d *domain) readTuning(n *node) {
 		case "shareable", "transient":
 			d.blockPart(child, "a disk belongs to one VM, and keeps what is written to it", "")
 		case "blockio":
-			if size := child.attributeValue("logical_block_size"); size != "" && size != "512" {
-				d.blockPart(child, "sectors of "+size+" bytes are a VM type's matter", "")
-			}
-			d.dropPart(child, "sectors have 512 bytes")
+			d.readSectors(child, drive)
 		}
 	}
 }
