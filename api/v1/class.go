@@ -79,7 +79,20 @@ type VirtualMachineClassSpec struct {
 	//
 	// +optional
 	Defaults *ClassDefaults `json:"defaults,omitempty"`
+	// Names of options in spec.vm.options that VMs of the class must not set to another value than
+	// defaults.options. A VM that does so doesn't start.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	LockedOptions []OptionName `json:"lockedOptions,omitempty"`
 }
+
+// OptionName is the name of an option of a VM type.
+//
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_]*$')",message="must be the name of an option of the VM type, such as panic"
+type OptionName string
 
 // CPUType selects the CPU that the guests of a class see.
 //

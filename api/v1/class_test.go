@@ -40,6 +40,7 @@ spec:
     networks: [{masquerade: {}}]
     display: {outputs: 2}
     options: {sound: true}
+  lockedOptions: [sound, tag_2]
 `
 
 func TestClasses(t *testing.T) {
@@ -121,7 +122,11 @@ func refusedClasses() map[string]refusal {
 			`{spec: {nodeSelector: {matchExpressions: [{key: a, operator: Gt, values: [b]}]}}}`,
 			"Gt and Lt need one value, an integer",
 		},
-		"operator":        {`{spec: {nodeSelector: {matchExpressions: [{key: a, operator: Is}]}}}`, `Unsupported value: "Is"`},
+		"operator": {`{spec: {nodeSelector: {matchExpressions: [{key: a, operator: Is}]}}}`, `Unsupported value: "Is"`},
+		"locked option": {
+			`{spec: {lockedOptions: [the-tag]}}`,
+			"spec.lockedOptions[0]: Invalid value: \"the-tag\": must be the name of an option of the VM type, such as panic",
+		},
 		"tolerates value": {`{spec: {tolerations: [{key: a, operator: Exists, value: b}]}}`, "spec.tolerations[0].value: Invalid value: Exists has no value"},
 		"tolerates no key": {
 			`{spec: {tolerations: [{value: b}]}}`,

@@ -92,7 +92,7 @@ func TestDefinitions(t *testing.T) {
 	t.Run("operations", func(t *testing.T) { testOperations(t, k.Namespace(t)) })
 	t.Run("docs/tasks/from-…", func(t *testing.T) { testComingFrom(t, client, namespace) })
 	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })
-	for page, count := range map[string]int{"reference/addresses.md": 3, "reference/classes.md": 2} {
+	for page, count := range map[string]int{"reference/addresses.md": 3, "reference/classes.md": 3} {
 		t.Run("docs/"+page, func(t *testing.T) { testPage(t, client, k.Namespace(t).Name, page, count) })
 	}
 	for name, row := range refused() {
@@ -163,10 +163,6 @@ type refusal struct{ patch, want string }
 // refused returns the changes that no runner could carry out, with the error message for each.
 func refused() map[string]refusal {
 	return map[string]refusal{
-		"no CPUs": {
-			`{spec: {vm: {maximumCpus: null, currentCpus: null}}}`,
-			"set either maximumCpus or cpuTopology",
-		},
 		"CPUs twice": {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "set either maximumCpus or cpuTopology"},
 		"too many CPUs now": {
 			`{spec: {vm: {currentCpus: 5}}}`,
@@ -177,7 +173,7 @@ func refused() map[string]refusal {
 			"must be at most the number of CPUs of cpuTopology",
 		},
 		"zero CPUs":        {`{spec: {vm: {maximumCpus: 0}}}`, "spec.vm.maximumCpus"},
-		"too much RAM now": {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
+		"too much RAM now": {`{spec: {vm: {maximumRam: 8Gi, currentRam: 9Gi}}}`, "must be at most maximumRam"},
 		"RAM of no size": {
 			`{spec: {vm: {maximumRam: 8 gigs}}}`,
 			`spec.vm.maximumRam: Invalid value: "8 gigs": must be a size such as 8Gi or 512Mi`,
@@ -408,6 +404,7 @@ func accepted() map[string]string {
 		"always off":           `{spec: {runPolicy: AlwaysOff, vm: {state: null}}}`,
 		"manual":               `{spec: {runPolicy: Manual, guestShutdownStops: true}}`,
 		"topology":             `{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 2, coresPerDie: 4}, currentCpus: 8}}}`,
+		"CPUs of the type":     `{spec: {vm: {maximumCpus: null}}}`,
 		"plain bytes":          `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
 		"units differ":         `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
 		"little":               `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,

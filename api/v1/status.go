@@ -117,6 +117,11 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	VMType string `json:"vmType,omitempty"`
+	// Generation of the stock VM types that the running machine's type belongs to, such as 2026.1.
+	// Unset for types that are older than generations.
+	//
+	// +optional
+	VMTypes string `json:"vmTypes,omitempty"`
 	// VM type that spec.vmType.image resolved to. Unset if there is no image, or it hasn't been
 	// resolved.
 	//
@@ -127,6 +132,11 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
+	// CPUs and memory that the VM type decided for fields that spec.vm does not set. The VM has them as if spec.vm
+	// contained them.
+	//
+	// +optional
+	TypeSizes *TypeSizes `json:"typeSizes,omitempty"`
 	// UUID of the machine.
 	//
 	// +optional

@@ -9,10 +9,10 @@ import (
 
 // VM is the hardware of a virtual machine.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.maximumCpus) != has(self.cpuTopology)",message="set either maximumCpus or cpuTopology"
+// +kubebuilder:validation:XValidation:rule="!has(self.maximumCpus) || !has(self.cpuTopology)",message="set either maximumCpus or cpuTopology"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.maximumCpus) || self.currentCpus <= self.maximumCpus",fieldPath=".currentCpus",message="must be at most maximumCpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.cpuTopology) || self.currentCpus <= (self.cpuTopology.sockets > 0 ? self.cpuTopology.sockets : 1) * (self.cpuTopology.diesPerSocket > 0 ? self.cpuTopology.diesPerSocket : 1) * (self.cpuTopology.coresPerDie > 0 ? self.cpuTopology.coresPerDie : 1) * (self.cpuTopology.threadsPerCore > 0 ? self.cpuTopology.threadsPerCore : 1)",fieldPath=".currentCpus",message="must be at most the number of CPUs of cpuTopology"
-// +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !isQuantity(string(self.currentRam)) || !isQuantity(string(self.maximumRam)) || quantity(string(self.currentRam)).compareTo(quantity(string(self.maximumRam))) <= 0",fieldPath=".currentRam",message="must be at most maximumRam"
+// +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !has(self.maximumRam) || !isQuantity(string(self.currentRam)) || !isQuantity(string(self.maximumRam)) || quantity(string(self.currentRam)).compareTo(quantity(string(self.maximumRam))) <= 0",fieldPath=".currentRam",message="must be at most maximumRam"
 type VM struct {
 	// Desired state of the VM: Running or Stopped. Stopped asks the guest to shut down. Defaults to
 	// the state that spec.runPolicy requires; without a run policy, Stopped.
@@ -60,7 +60,8 @@ type VM struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	CPUModel string `json:"cpuModel,omitempty"`
-	// Maximum number of CPUs, 1 to 4096. Set either maximumCpus or cpuTopology.
+	// Maximum number of CPUs, 1 to 4096. Set either maximumCpus or cpuTopology. Defaults to what the
+	// VM type decides, otherwise to currentCpus or 1.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -72,15 +73,15 @@ type VM struct {
 	// +optional
 	CPUTopology *CPUTopology `json:"cpuTopology,omitempty"`
 	// Number of CPUs visible to the guest, at least 1. It can change while the VM is running.
-	// Defaults to the maximum number of CPUs.
+	// Defaults to what the VM type decides, otherwise to the maximum number of CPUs.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CurrentCPUs *int32 `json:"currentCpus,omitempty"`
 	// Memory of the machine, such as 8Gi or 512Mi; at least 1Mi, rounded down to whole Mi. A number
-	// without a unit is in bytes. Defaults to 1Gi.
+	// without a unit is in bytes. Defaults to what the VM type decides, otherwise 1Gi.
 	//
-	// +kubebuilder:default="1Gi"
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="must be a size such as 8Gi or 512Mi"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi; a number without a unit counts bytes"
 	MaximumRAM *resource.Quantity `json:"maximumRam,omitempty"`
@@ -110,12 +111,12 @@ type VM struct {
 	//
 	// +optional
 	Kernel *Kernel `json:"kernel,omitempty"`
-	// Network interfaces of the VM. Defaults to the class's networks, otherwise none.
+	// Network interfaces of the VM. Defaults to the class's networks, otherwise none. An empty list means none.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	Networks []Network `json:"networks,omitempty"`
+	Networks []Network `json:"networks,omitzero"`
 	// Disks and CD drives of the VM. Defaults to none.
 	//
 	// +optional
@@ -213,6 +214,11 @@ type Network struct {
 	//
 	// +optional
 	Masquerade *PrivateNetwork `json:"masquerade,omitempty"`
+	// State of the virtual cable. down unplugs it. It changes while the VM is running.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=up;down
+	Link string `json:"link,omitempty"`
 }
 
 // Tap is an interface on a bridge of the node.
@@ -322,6 +328,8 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Bootindex *int32 `json:"bootindex,omitempty"`
+
+	DiskTuning `json:",inline"`
 }
 
 // VolumeClaimTemplate describes a PersistentVolumeClaim.
