@@ -28,6 +28,9 @@ func (t *Type) Archive() ([]byte, error) {
 	if t.apiVersion > 0 {
 		comment += archiveVersion + strconv.Itoa(t.apiVersion) + "\n"
 	}
+	if t.generation != "" {
+		comment += archiveGeneration + t.generation + "\n"
+	}
 	comment += "This VM keeps this version of its type until updateVmType asks for a newer one.\n\n"
 	a := &txtar.Archive{Comment: []byte(comment)}
 	for _, m := range t.modules {
@@ -65,7 +68,12 @@ func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loadType(ctx, typeName(entry), entry, version, read)
+	t, err := loadType(ctx, typeName(entry), entry, version, read)
+	if err != nil {
+		return nil, err
+	}
+	t.generation = generationLine(rest)
+	return t, nil
 }
 
 // ArchivedName returns the name of the type in an archive, without evaluating modules.

@@ -5,26 +5,51 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 )
 
 // An Attr describes the allowed values of an option of a VM type.
 type Attr struct {
-	// Type is string, file, int, bool, size (a number of bytes), list, dict or record.
+	// Type is string, file, int, bool, size (in bytes), duration (in seconds), percent, rate (in bytes per second),
+	// list, dict or record.
 	Type string `json:"type"`
+	// Label is the name of the option on forms; "" means its name in the configuration. Options with the same Group
+	// belong under one heading with that text.
+	Label string `json:"label,omitempty"`
+	Group string `json:"group,omitempty"`
 	// Doc is the author's description of the option.
 	Doc string `json:"doc,omitempty"`
 	// Mandatory means that the configuration must set the option.
 	Mandatory bool `json:"mandatory,omitempty"`
+	// RequiredIf contains conditions. If they all hold, the configuration must set the option. nil means no condition.
+	RequiredIf []Condition `json:"requiredIf,omitempty"`
 	// Default is the value if the configuration omits the option; nil if there is no default. Its Go types are
-	// the same as in vmspec.Spec.Options; a size is an int64.
+	// the same as in vmspec.Spec.Options; a number with a unit is an int64.
 	Default any `json:"default,omitempty"`
+	// DefaultRule describes a default that a function computes from the preceding options; "" without a function.
+	DefaultRule string `json:"defaultRule,omitempty"`
+	// Deprecated explains what to use instead; "" if the option is not deprecated.
+	Deprecated string `json:"deprecated,omitempty"`
+	// Aliases are former names of the option, which configurations may still use.
+	Aliases []string `json:"aliases,omitempty"`
 	// Values are the only allowed values, strings or int64; nil means any value.
 	Values []any `json:"values,omitempty"`
-	// Minimum and Maximum bound an int or a size; nil means no bound.
+	// Minimum and Maximum bound a number; nil means no bound.
 	Minimum *int64 `json:"minimum,omitempty"`
 	Maximum *int64 `json:"maximum,omitempty"`
+	// Pattern is a regular expression in RE2 syntax that matches the whole string; "" means any string. Messages show
+	// Like, an allowed string, instead of it.
+	Pattern string `json:"pattern,omitempty"`
+	Like    string `json:"example,omitempty"`
+	// MinLength and MaxLength bound the number of characters in a string, or of items in a list; nil means no bound.
+	MinLength *int64 `json:"minLength,omitempty"`
+	MaxLength *int64 `json:"maxLength,omitempty"`
+	// Unique means that a list contains each item only once.
+	Unique bool `json:"unique,omitempty"`
+	// Secret means that the file contains a secret. The plan must not contain the file's content.
+	Secret bool `json:"secret,omitempty"`
 	// Items of a list, and values of a dict, must match Of.
 	Of *Attr `json:"of,omitempty"`
 	// Fields are the fields of a record, in the order of the source.
@@ -32,6 +57,16 @@ type Attr struct {
 	// File and Line are the place of the declaration.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
+
+	compute *starlark.Function // computes the default; nil if DefaultRule is empty, or in another process
+}
+
+// A Condition holds if another option of the same record has one of the Values, strings, bools or int64.
+type Condition struct {
+	Option string `json:"option"`
+	Values []any  `json:"values"`
+	// Text describes the condition: "env is prod", "idle is 1h or 2h".
+	Text string `json:"text"`
 }
 
 // An Option is a declared option of a VM type, or a field of a record.
@@ -44,15 +79,26 @@ type Option struct {
 
 // The types of options.
 const (
-	attrString = "string"
-	attrFile   = "file"
-	attrInt    = "int"
-	attrBool   = "bool"
-	attrSize   = "size"
-	attrList   = "list"
-	attrDict   = "dict"
-	attrRecord = "record"
+	attrString   = "string"
+	attrFile     = "file"
+	attrInt      = "int"
+	attrBool     = "bool"
+	attrSize     = "size"
+	attrDuration = "duration"
+	attrPercent  = "percent"
+	attrRate     = "rate"
+	attrList     = "list"
+	attrDict     = "dict"
+	attrRecord   = "record"
 )
+
+// attrKinds returns the types of options.
+func attrKinds() []string {
+	return []string{
+		attrString, attrFile, attrInt, attrBool, attrSize, attrDuration, attrPercent, attrRate, attrList, attrDict,
+		attrRecord,
+	}
+}
 
 // deepestAttr is the maximum nesting depth of lists, dicts and records.
 const deepestAttr = 8
@@ -60,7 +106,8 @@ const deepestAttr = 8
 // attrValue is an Attr in Starlark.
 type attrValue struct {
 	Attr
-	depth int
+	depth  int
+	column int // of the declaration
 }
 
 func (a *attrValue) String() string        { return "<attr." + a.Attr.Type + ">" }
@@ -71,42 +118,31 @@ func (a *attrValue) Hash() (uint32, error) { return 0, errUnhashable }
 
 // attrModule returns the Starlark module attr. Its functions declare options.
 func attrModule() *moduleValue {
-	return &moduleValue{"attr", starlark.StringDict{
-		"string": starlark.NewBuiltin("attr.string", newString),
-		"file":   starlark.NewBuiltin("attr.file", newFile),
-		"int":    starlark.NewBuiltin("attr.int", newInt),
-		"bool":   starlark.NewBuiltin("attr.bool", newBool),
-		"size":   starlark.NewBuiltin("attr.size", newSize),
-		"list":   starlark.NewBuiltin("attr.list", newListAttr),
-		"dict":   starlark.NewBuiltin("attr.dict", newDict),
-		"record": starlark.NewBuiltin("attr.record", newRecord),
-	}}
-}
-
-// limits holds the arguments of an attr function that can only be checked together.
-type limits struct {
-	standard, minimum, maximum starlark.Value
-	values                     starlark.Iterable
-	of                         *attrValue
-	fields                     *starlark.Dict
-}
-
-// newAttrValue returns an attr of the given type. Its place is the call that the thread is executing.
-func newAttrValue(thread *starlark.Thread, kind string) (*attrValue, *limits) {
-	a := &attrValue{Attr: Attr{Type: kind}}
-	if thread.CallStackDepth() > 1 {
-		pos := thread.CallFrame(1).Pos
-		a.File, a.Line = pos.Filename(), int(pos.Line)
+	members := starlark.StringDict{}
+	for _, kind := range attrKinds() {
+		members[kind] = starlark.NewBuiltin("attr."+kind, declareAttr)
 	}
-	return a, &limits{standard: starlark.None, minimum: starlark.None, maximum: starlark.None}
+	return &moduleValue{"attr", members}
 }
 
-// finishAttr completes the attr and returns it. err is the error of parsing the call's arguments, if any.
-func (a *attrValue) finishAttr(b *starlark.Builtin, in *limits, err error) (starlark.Value, error) {
-	if err != nil {
+// declareAttr implements all functions of the module attr. The name of the builtin determines the type.
+func declareAttr(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	a := &attrValue{Attr: Attr{Type: strings.TrimPrefix(b.Name(), "attr.")}}
+	if err := keywordsOnly(b, args, a.isComposed()); err != nil {
 		return nil, err
 	}
-	if err = a.completeAttr(in); err == nil {
+	if thread.CallStackDepth() > 1 {
+		pos := thread.CallFrame(1).Pos
+		a.File, a.Line, a.column = pos.Filename(), int(pos.Line), int(pos.Col)
+	}
+	var in attrArguments
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, a.parameters(&in)...); err != nil {
+		return nil, explainKeyword(err, a.Attr.Type)
+	}
+	err := a.completeAttr(&in)
+	if err == nil {
 		err = a.setDefault(in.standard)
 	}
 	if err != nil {
@@ -115,189 +151,14 @@ func (a *attrValue) finishAttr(b *starlark.Builtin, in *limits, err error) (star
 	return a, nil
 }
 
-// keywordsOnly rejects more than n positional arguments, because a reader could not see their meaning.
-func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, n int) error {
-	if len(args) > n {
+// keywordsOnly rejects positional arguments, except the first of a composed option, because a reader could not see
+// their meaning.
+func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, composed bool) error {
+	if len(args) > 1 || len(args) == 1 && !composed {
 		return fmt.Errorf("%s: default, doc and the like must be given by name: %s(default = …, doc = …)",
 			b.Name(), b.Name())
 	}
 	return nil
-}
-
-func newString(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 0); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrString)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
-	return a.finishAttr(b, in, err)
-}
-
-func newFile(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 0); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrFile)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finishAttr(b, in, err)
-}
-
-func newInt(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 0); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrInt)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
-		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
-	return a.finishAttr(b, in, err)
-}
-
-func newBool(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 0); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrBool)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finishAttr(b, in, err)
-}
-
-func newSize(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 0); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrSize)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
-		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
-	return a.finishAttr(b, in, err)
-}
-
-func newListAttr(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 1); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrList)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finishAttr(b, in, err)
-}
-
-func newDict(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 1); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrDict)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finishAttr(b, in, err)
-}
-
-func newRecord(
-	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-) (starlark.Value, error) {
-	if err := keywordsOnly(b, args, 1); err != nil {
-		return nil, err
-	}
-	a, in := newAttrValue(thread, attrRecord)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs,
-		"fields", &in.fields, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-	return a.finishAttr(b, in, err)
-}
-
-// completeAttr sets the fields that only some types have.
-func (a *attrValue) completeAttr(in *limits) (err error) {
-	least, err := a.boundOf("minimum", in.minimum)
-	if err != nil {
-		return err
-	}
-	most, err := a.boundOf("maximum", in.maximum)
-	if err != nil {
-		return err
-	}
-	if least != nil && most != nil && *least > *most {
-		return fmt.Errorf("the minimum %s is more than the maximum %s", a.shownValue(*least), a.shownValue(*most))
-	}
-	a.Minimum, a.Maximum = least, most
-	if err := a.setValues(in.values); err != nil {
-		return err
-	}
-	if in.of != nil {
-		a.Of, a.depth = &in.of.Attr, in.of.depth+1
-	}
-	if in.fields != nil {
-		if a.Fields, a.depth, err = optionsOf(in.fields); err != nil {
-			return err
-		}
-		a.depth++
-	}
-	if a.depth > deepestAttr {
-		return fmt.Errorf("nested deeper than %d", deepestAttr)
-	}
-	return nil
-}
-
-// boundOf returns a minimum or maximum; nil for None.
-func (a *attrValue) boundOf(name string, v starlark.Value) (*int64, error) {
-	if v == starlark.None {
-		return nil, nil
-	}
-	number, err := a.convertArgument(name, v)
-	if err != nil {
-		return nil, err
-	}
-	n := number.(int64)
-	return &n, nil
-}
-
-func (a *attrValue) setValues(values starlark.Iterable) error {
-	if values == nil {
-		return nil
-	}
-	iter := values.Iterate()
-	defer iter.Done()
-	var v starlark.Value
-	var list []any
-	for iter.Next(&v) {
-		value, err := a.convertArgument("values", v)
-		if err != nil {
-			return err
-		}
-		list = append(list, value)
-	}
-	if list == nil {
-		return errors.New("values is empty, so no value would be allowed")
-	}
-	a.Values = list
-	return nil
-}
-
-func (a *attrValue) setDefault(v starlark.Value) (err error) {
-	if v == starlark.None {
-		return nil
-	}
-	if a.Mandatory {
-		return errors.New("a mandatory option cannot have a default")
-	}
-	a.Default, err = a.convertArgument("default", v)
-	return err
 }
 
 // convertArgument returns an argument in the form of vmspec.Spec.Options, after the same checks as for a value in the
@@ -311,8 +172,8 @@ func (a *attrValue) convertArgument(name string, v starlark.Value) (any, error) 
 	if len(faults) > 0 {
 		return nil, errors.New(faults[0].String())
 	}
-	if a.Attr.Type == attrSize { // in bytes, in any notation
-		plain, _ = plainValue(value, 0)
+	if number, is := value.(starlark.Int); is { // in any notation
+		return plainValue(number, 0)
 	}
 	return plain, nil
 }
@@ -368,27 +229,6 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 	return nil, fmt.Errorf("must be a value that a configuration can contain, not %s", withArticle(v))
 }
 
-// optionsOf reads a dict of attrs.
-func optionsOf(d *starlark.Dict) (options []Option, depth int, err error) {
-	for _, item := range d.Items() {
-		name, ok := starlark.AsString(item[0])
-		if !ok {
-			return nil, 0, fmt.Errorf("the key %s must be the name of an option as a string, not %s", item[0],
-				withArticle(item[0]))
-		}
-		if why := badName(name); why != "" {
-			return nil, 0, fmt.Errorf("%q can't be the name of an option: %s", clipWord(name), why)
-		}
-		a, ok := item[1].(*attrValue)
-		if !ok {
-			return nil, 0, fmt.Errorf("%s must be an attr such as attr.string(), not %s", name, withArticle(item[1]))
-		}
-		depth = max(depth, a.depth)
-		options = append(options, Option{Name: name, Attr: a.Attr})
-	}
-	return options, depth, nil
-}
-
 // longestName is the maximum length of an option's name.
 const longestName = 64
 
@@ -412,7 +252,7 @@ func badName(name string) string {
 	case name == "":
 		return "it is empty"
 	case len(name) > longestName:
-		return fmt.Sprintf("it has %d letters, the most is %d", len(name), longestName)
+		return fmt.Sprintf("it has %d letters, the maximum is %d", len(name), longestName)
 	case slices.Contains(reserved, name):
 		return "it has a special meaning in YAML or Starlark"
 	}

@@ -101,13 +101,19 @@ func (a *Attr) hasFile() bool {
 		slices.ContainsFunc(a.Fields, func(o Option) bool { return o.Attr.hasFile() })
 }
 
-// CheckFiles returns an error for each place in a plan that uses a text of vm.options as a forbidden file. It
-// ignores the type's declarations, because a pinned type may be older than options of type file.
+// CheckFiles returns an error for each place in a plan that uses a text of vm.options as a forbidden file, and for each
+// forbidden file with a secret. It ignores the type's declarations, because a pinned type may be older than options of
+// type file.
 func (f Files) CheckFiles(p *plan.Plan, options map[string]any) []plan.Fault {
 	if !f.Only {
 		return nil
 	}
 	var faults []plan.Fault
+	for _, s := range p.SecretFiles { // the runner reads them
+		if fault := f.faultOf(s.Path, s.File); fault.Message != "" {
+			faults = append(faults, plan.Fault{Message: fault.String()})
+		}
+	}
 	for path, text := range textsIn("vm.options", options) {
 		if !filepath.IsAbs(text) {
 			continue

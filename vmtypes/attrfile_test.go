@@ -7,6 +7,7 @@ import (
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
 
 const (
@@ -36,11 +37,11 @@ func TestFilesOfOptionsAreConfined(t *testing.T) {
 		"https://example.org/a.iso", "file://" + podToken, "/dev/sda",
 	} {
 		spec, host := windowsVM(confined, file)
-		var refused *vmtypes.OptionsError
+		var refused *vmtypes.FieldsError
 		_, err := windows.Launch(t.Context(), spec, host)
 		require.ErrorAs(t, err, &refused, file)
 		require.Equal(t, "vm.options.virtioDrivers", refused.Faults[0].Path)
-		require.ErrorAs(t, windows.CheckOptions(spec, host.Files), &refused, file)
+		require.ErrorAs(t, windows.CheckOptions(t.Context(), spec, host.Files), &refused, file)
 	}
 	for file, want := range map[string]string{
 		"win.iso": repository + "/win.iso", repository + "/sub/win.iso": repository + "/sub/win.iso",
@@ -98,4 +99,17 @@ def launch(vm, host):
 			require.ErrorContains(t, err, row.fault)
 		})
 	}
+}
+
+// A type can't name files with secrets that the configuration may not name, even if it computes them.
+func TestSecretFilesAreRestricted(t *testing.T) {
+	t.Parallel()
+	files := vmtypes.Files{Folder: "/images", Only: true}
+	p := &plan.Plan{SecretFiles: []plan.SecretFile{
+		{Path: "vm.options.key", File: "/etc/shadow"}, {Path: "vm.options.other", File: "/images/key"},
+	}}
+	faults := files.CheckFiles(p, nil)
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0].Message, `vm.options.key: "/etc/shadow" is not in the image repository`)
+	require.Empty(t, vmtypes.Files{Folder: "/images"}.CheckFiles(p, nil))
 }

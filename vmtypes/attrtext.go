@@ -1,11 +1,12 @@
 package vmtypes
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
-
-	"vmop/vmspec"
 )
 
 // Spelled returns a description of the type: "string", "list of int", "dict of size".
@@ -20,13 +21,72 @@ func (a *Attr) Spelled() string {
 // limits.
 func (a *Attr) Limits() string {
 	if a.Values == nil {
-		return a.Range()
+		return a.Rules()
 	}
 	words := make([]string, len(a.Values))
 	for i, v := range a.Values {
 		words[i] = a.writtenValue(v)
 	}
 	return "one of " + strings.Join(words, ", ")
+}
+
+// Rules describes all limits except Values: "1 to 8", "like AB-12, 8 to 64 characters"; "" if there are no limits.
+func (a *Attr) Rules() string {
+	var words []string
+	switch {
+	case a.Like != "":
+		words = append(words, "like "+a.writtenValue(a.Like))
+	case a.Pattern != "":
+		words = append(words, "matches "+a.Pattern)
+	}
+	counted := "characters"
+	if a.Type == attrList {
+		counted = "items"
+	}
+	for _, text := range []string{a.counts(counted), a.Range()} {
+		if text != "" {
+			words = append(words, text)
+		}
+	}
+	if a.Unique {
+		words = append(words, "each item once")
+	}
+	return strings.Join(words, ", ")
+}
+
+// Requirement describes the conditions under which a configuration must set the option: "required if env is prod"; ""
+// if there are no conditions.
+func (a *Attr) Requirement() string {
+	if a.RequiredIf == nil {
+		return ""
+	}
+	words := make([]string, len(a.RequiredIf))
+	for i, c := range a.RequiredIf {
+		words[i] = c.Text
+	}
+	return "required if " + strings.Join(words, " and ")
+}
+
+// Notes describes when a configuration must or should not set the option: "required if env is prod", "a secret file",
+// "deprecated: use x", "formerly y". It returns nil if there are no notes.
+func (a *Attr) Notes() []string {
+	var notes []string
+	if a.Mandatory {
+		notes = append(notes, "mandatory")
+	}
+	if condition := a.Requirement(); condition != "" {
+		notes = append(notes, condition)
+	}
+	if a.Secret {
+		notes = append(notes, "contains a secret")
+	}
+	if a.Deprecated != "" {
+		notes = append(notes, "deprecated: "+a.Deprecated)
+	}
+	if a.Aliases != nil {
+		notes = append(notes, "formerly "+strings.Join(a.Aliases, ", "))
+	}
+	return notes
 }
 
 // DefaultText returns the default in the notation of a configuration, on one line; "" if there is no default.
@@ -39,8 +99,8 @@ func (a *Attr) DefaultText() string {
 
 // writtenValue returns a value in the notation of a configuration.
 func (a *Attr) writtenValue(v any) string {
-	if n, ok := v.(int64); ok && a.Type == attrSize {
-		return vmspec.Bytes(n).String()
+	if n, ok := v.(int64); ok && a.isNumber() {
+		return a.Number(n)
 	}
 	if text, ok := v.(string); ok && plainWord(text) {
 		return text
@@ -50,6 +110,32 @@ func (a *Attr) writtenValue(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(text)
+}
+
+// ByGroup returns options in the order of forms: options without a group first, then each group, in the order of its
+// first option.
+func ByGroup(options []Option) []Option {
+	first := map[string]int{"": -1}
+	for i := range options {
+		if _, known := first[options[i].Group]; !known {
+			first[options[i].Group] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(options), func(a, b Option) int {
+		return cmp.Compare(first[a.Group], first[b.Group])
+	})
+}
+
+// CheckText returns an error if a text that a user typed is not a valid value of the option. The option must not be
+// composed of other options.
+func (a *Attr) CheckText(text string) error {
+	_, faults := a.givenValue("", text)
+	if len(faults) == 0 {
+		return nil
+	}
+	f := faults[0]
+	f.Path = ""
+	return errors.New(strings.TrimPrefix(f.String(), ": "))
 }
 
 // plainWord reports whether YAML reads an unquoted word as a string.
@@ -77,6 +163,9 @@ func (o *Option) Inside() []Option {
 	return all
 }
 
+// mostExamples is the maximum number of items in an example.
+const mostExamples = 8
+
 // Example returns an allowed value in the notation of a configuration, on one line.
 func (a *Attr) Example() string {
 	switch {
@@ -84,6 +173,8 @@ func (a *Attr) Example() string {
 		return a.DefaultText()
 	case a.Values != nil:
 		return a.writtenValue(a.Values[0])
+	case a.Like != "":
+		return a.writtenValue(a.Like)
 	case a.Minimum != nil:
 		return a.writtenValue(*a.Minimum)
 	case a.Maximum != nil:
@@ -91,15 +182,23 @@ func (a *Attr) Example() string {
 	}
 	switch a.Type {
 	case attrString:
-		return "text"
+		return a.writtenValue(a.exampleText())
 	case attrFile:
 		return "/srv/file"
 	case attrBool:
 		return "true"
 	case attrSize:
 		return "1 GiB"
+	case attrDuration:
+		return "90s"
+	case attrRate:
+		return "10 MiB/s"
 	case attrList:
-		return "[" + a.Of.Example() + "]"
+		items := []string{a.Of.Example()}
+		if a.MinLength != nil && *a.MinLength > 1 && *a.MinLength <= mostExamples {
+			items = slices.Repeat(items, int(*a.MinLength))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
 	case attrDict:
 		return "{name: " + a.Of.Example() + "}"
 	case attrRecord:

@@ -16,6 +16,7 @@ func Predeclared() starlark.StringDict {
 		"part":      starlark.NewBuiltin("part", partBuiltin),
 		"combine":   starlark.NewBuiltin("combine", combineBuiltin),
 		"change":    starlark.NewBuiltin("change", changeBuiltin),
+		"refuse":    starlark.NewBuiltin("refuse", refuseBuiltin),
 		"replace":   starlark.NewBuiltin("replace", replaceBuiltin),
 		"process":   starlark.NewBuiltin("process", processBuiltin),
 		"tap":       starlark.NewBuiltin("tap", tapBuiltin),

@@ -32,7 +32,7 @@ func changeBuiltin(
 		at = i
 	}
 	if at < 0 {
-		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMean(sel, old.optionSelectors()))
+		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMeanOption(sel, old.optionSelectors()))
 	}
 	if !old.options[at].List {
 		return nil, fmt.Errorf("change: %s has no properties; replace it with another option: replace(part, option(…))", sel)

@@ -81,6 +81,9 @@ func (o *Option) UnmarshalJSON(data []byte) error {
 		for i, v := range a.Values {
 			a.Values[i] = numbersOf(v)
 		}
+		for _, c := range a.RequiredIf {
+			numbersOf(c.Values)
+		}
 	}
 	return nil
 }

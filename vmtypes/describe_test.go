@@ -2,6 +2,7 @@ package vmtypes_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,7 +121,7 @@ func TestDescriptionOfTheStandardType(t *testing.T) {
 	require.Equal(t, vmtypes.APIVersion, d.APIVersion)
 	for _, o := range d.Options {
 		require.NotEmpty(t, o.Doc, o.Name)
-		require.Contains(t, []string{"@vmtypes//lib/crash.star", "@vmtypes//lib/pci.star"}, o.File)
+		require.True(t, strings.HasPrefix(o.File, "@vmtypes//lib/"), o.File)
 	}
 	for _, m := range d.Modules {
 		require.NotEmpty(t, m.Doc, m.Name)

@@ -19,10 +19,10 @@
 //
 // [Predeclared] contains the names that a module can use; docs/vm-types documents them. The language is Starlark
 // without recursion, while and global reassignment. The only access to the outside world is through host:
-// host.find and host.exists check for files, host.firmware returns firmware descriptors, and host.cpus,
-// host.nodes and host.hugePages describe the topology. Inputs are frozen. Steps and the context limit each call,
-// and a panic of the interpreter becomes an error. Starlark cannot limit memory, so custom types are evaluated in
-// a child process (package evaluate).
+// host.find and host.exists check for files, host.firmware returns firmware descriptors, host.pci returns a PCI
+// device, and host.cpus, host.nodes, host.processors and host.hugePages describe the topology. Inputs are frozen.
+// Steps and the context limit each call, and a panic of the interpreter becomes an error. Starlark cannot limit
+// memory, so custom types are evaluated in a child process (package evaluate).
 //
 // # Errors
 //

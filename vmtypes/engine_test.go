@@ -197,7 +197,7 @@ func TestDeadlineEndsAnEvaluation(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, []txtar.File{{Name: "slow.star", Data: []byte("def launch(vm, host):\n    for i in " +
 		"range(1000000000):\n        pass\n")}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	_, err := launch(ctx, dir, "slow", nil)
 	require.ErrorContains(t, err, "took too long")
@@ -258,6 +258,7 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	spec.Kernel, spec.SerialConsole = &vmspec.Kernel{}, &vmspec.SerialConsole{Enabled: &yes}
 	spec.Display = &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}}
 	spec.Network = []vmspec.Network{{Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{}}}
+	spec.Drives[0].Limits = &vmspec.DiskLimits{}
 	spec.Network[0].Filter = new(true)
 	spec.Network[0].Lease = &vmspec.Lease{Nameservers: &vmspec.Nameservers{}, Routes: []vmspec.Route{{}}}
 	p, err := vmType.Launch(t.Context(), spec, emptyHost())

@@ -27,7 +27,9 @@ type Error struct {
 	Source string
 	// Calls are the calls that led to the place, innermost first.
 	Calls plan.Origin
-	cause error
+	// Refusal means that the type refused the VM: it called fail, or host.find found no file.
+	Refusal bool
+	cause   error
 }
 
 // Error returns message, place, source line with a caret, and calls.
@@ -101,7 +103,12 @@ func explainError(err error, source func(module string) string) error {
 	case errors.As(err, &several):
 		return several
 	case errors.As(err, &one):
-		return one
+		if one.Source != "" || one.Line == 0 {
+			return one
+		}
+		filled := *one
+		filled.Source = sourceLine(source(one.File), one.Line)
+		return &filled
 	case errors.As(err, &undefined):
 		for _, e := range undefined[:min(len(undefined), mostErrors)] {
 			several = append(several, errorAt(e.Pos, e.Msg, nil, err, source))
@@ -123,48 +130,33 @@ func explainSyntax(err syntax.Error, source func(string) string) error {
 		pos.Line--
 		pos.Col = int32(len(sourceLine(source(pos.Filename()), int(pos.Line)))) + 1
 	}
-	line := sourceLine(source(pos.Filename()), int(pos.Line))
-	return errorAt(pos, err.Msg+syntaxHint(err.Msg, line, int(pos.Col)), nil, err, source)
+	before, rest := splitAt(source(pos.Filename()), pos)
+	return errorAt(pos, err.Msg+syntaxHint(err.Msg, before, rest), nil, err, source)
 }
 
-// hasFormatted reports whether a text contains a Python f-string.
-func hasFormatted(text string) bool {
-	for i := 1; i < len(text); i++ {
-		if (text[i] == '"' || text[i] == '\'') && text[i-1]|0x20 == 'f' && (i == 1 || !isWordByte(text[i-2])) {
-			return true
-		}
+// splitAt returns the text before a place, and the rest of the line.
+func splitAt(text string, pos syntax.Position) (before, rest string) {
+	lines := strings.SplitAfterN(text, "\n", int(pos.Line)+1)
+	if int(pos.Line) > len(lines) || pos.Line < 1 {
+		return text, ""
 	}
-	return false
-}
-
-// syntaxHint suggests a replacement for a statement or string that exists only in Python.
-func syntaxHint(msg, line string, column int) string {
-	before := string([]rune(line)[:min(max(column-1, 0), len([]rune(line)))])
-	switch {
-	case strings.HasPrefix(msg, "got import"):
-		return "; write load(\"file.star\", \"name\")"
-	case strings.HasPrefix(msg, "got try"), strings.HasPrefix(msg, "got raise"), strings.HasPrefix(msg, "got except"):
-		return "; Starlark has no exceptions: test before, and call fail(\"…\")"
-	case strings.HasPrefix(msg, "got class"):
-		return "; Starlark has no classes: use struct(name = value)"
-	case strings.HasPrefix(msg, "got with"):
-		return "; Starlark has no with"
-	case strings.HasPrefix(msg, "got string literal") && hasFormatted(before):
-		return "; Starlark has no f-strings: write \"%s\" % x, or \"{}\".format(x)"
-	}
-	return ""
+	line := []rune(lines[pos.Line-1])
+	column := min(max(int(pos.Col)-1, 0), len(line))
+	return strings.Join(lines[:pos.Line-1], "") + string(line[:column]), string(line[column:])
 }
 
 func explainEval(err *starlark.EvalError, source func(string) string) error {
 	stack := reversedFrames(err.CallStack)
 	msg := strings.TrimPrefix(err.Msg, "fail: ")
-	// Wrong arguments of a call are the caller's mistake.
-	if len(stack) > 1 && isArgumentError(msg, stack[0].Name) {
+	// Wrong arguments of a call, and a recursion, are the caller's mistake.
+	if len(stack) > 1 && isCallersError(msg, stack[0].Name) {
 		msg += suggestParameter(msg, stack[0], source)
 		stack = stack[1:]
 	}
 	place, calls := innermostPlace(stack)
-	return errorAt(place, msg, calls, err, source)
+	e := errorAt(place, evalHint(msg, place, source(place.Filename())), calls, err, source)
+	e.Refusal = strings.HasPrefix(err.Msg, "fail: ") || errors.As(err, new(missingFileError))
+	return e
 }
 
 // innermostPlace returns the innermost place in a module, and the calls that led there.
@@ -181,11 +173,13 @@ func innermostPlace(stack []starlark.CallFrame) (place syntax.Position, calls pl
 	return place, calls
 }
 
-// isArgumentError recognizes the interpreter's messages about wrong arguments in a call of a module's function.
-func isArgumentError(msg, function string) bool {
+// isCallersError recognizes the interpreter's messages about wrong arguments in a call of a module's function, and
+// about a recursion.
+func isCallersError(msg, function string) bool {
 	rest, ok := strings.CutPrefix(msg, "function "+function+" ")
-	return ok && (strings.HasPrefix(rest, "got an unexpected") || strings.HasPrefix(rest, "missing") ||
-		strings.HasPrefix(rest, "accepts") || strings.HasPrefix(rest, "got multiple"))
+	return ok && (rest == "called recursively" || strings.HasPrefix(rest, "got an unexpected") ||
+		strings.HasPrefix(rest, "missing") || strings.HasPrefix(rest, "accepts") ||
+		strings.HasPrefix(rest, "got multiple"))
 }
 
 // suggestParameter returns a suggestion for an unknown keyword argument. frame is the called function.

@@ -82,6 +82,8 @@ func errorOf(t *testing.T, files []txtar.File) string {
 	}
 	_, err := launch(ctx, dir, "mine", options)
 	require.Error(t, err)
+	_, counted := launch(vmtypes.WithCoverage(ctx, &vmtypes.Coverage{}), dir, "mine", options)
+	require.EqualError(t, counted, err.Error(), "with coverage")
 	return strings.ReplaceAll(err.Error(), dir, "DIR") + "\n"
 }
 

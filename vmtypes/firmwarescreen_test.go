@@ -107,7 +107,7 @@ func TestQEMUKnowsEnlightenments(t *testing.T) {
 	spec.Accelerator = vmspec.AcceleratorKVM
 	words := cpuWords(s.launchType("windows", spec, sample.HostFacts{KVM: true}))
 	require.Equal(t, "host", words[0])
-	require.Len(t, words, 12)
+	require.Len(t, words, 13)
 	for _, word := range words[1:] {
 		name, _, _ := strings.Cut(word, "=")
 		require.Contains(t, string(known), `{"Name":"`+name+`"}`)

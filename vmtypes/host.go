@@ -3,6 +3,8 @@ package vmtypes
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -27,15 +29,32 @@ type Host struct {
 	HasDisplayPassword bool
 	// Machines maps machine aliases (q35) to the concrete versions (pc-q35-7.2) at this VM's first start.
 	Machines map[string]string
+	// Copies contains the kinds of files that earlier starts have copied, by their paths.
+	Copies map[string]string
+	// GenerationID identifies the state of the guest's disks (vmgenid): a new id means that they were restored. ""
+	// stands for the VM's uuid.
+	GenerationID string
 	// Files restricts the files in vm.options.
 	Files Files
 	// Exists reports whether a file exists.
 	Exists func(path string) bool `json:"-"`
+	// DirectIO reports whether an image of a format can be used without the host's page cache (O_DIRECT). It returns
+	// nil if that is unknown, and may be nil.
+	DirectIO func(path, format string) *bool `json:"-"`
+	// AIO returns the interfaces for asynchronous requests that QEMU's program can use on this host: threads, native
+	// and io_uring. It returns an empty list if they are unknown, and may be nil.
+	AIO func(program string) []string `json:"-"`
 	// Firmware returns QEMU's firmware descriptors on this host, in QEMU's order of precedence; see
 	// docs/interop/firmware.json of QEMU. It may be nil.
 	Firmware func() []FirmwareDescriptor `json:"-"`
 	// Topology returns the host's CPUs, memory nodes and huge pages; nil stands for SomeTopology.
 	Topology func() Topology `json:"-"`
+	// Processors returns the places of Topology.CPUs; nil stands for Topology.SeparateCores.
+	Processors func() []Processor `json:"-"`
+	// PCI returns the device with an address, or nil if the host has no such device. It may be nil.
+	PCI func(address string) *PCIDevice `json:"-"`
+	// Confidential returns the host's support for encrypted guests. It may be nil.
+	Confidential func() Confidential `json:"-"`
 }
 
 // A FirmwareDescriptor contains the relevant part of QEMU's firmware descriptor. Only descriptors with a flash
@@ -67,8 +86,9 @@ func (hostValue) Hash() (uint32, error) { return 0, errUnhashable }
 // AttrNames implements starlark.HasAttrs.
 func (hostValue) AttrNames() []string {
 	return []string{
-		"arch", "cloudInitImage", "cpus", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "hugePages",
-		"kvm", "nodes", "runtimeDir", "sysprepImage",
+		"aio", "arch", "cloudInitImage", "copies", "cpus", "dataDir", "directIO", "exists", "find", "firmware",
+		"generationId", "hasDisplayPassword", "hugePages", "kvm", "nodes", "pci", "processors", "runtimeDir", "sev",
+		"sysprepImage", "tdx",
 	}
 }
 
@@ -81,6 +101,10 @@ func (h hostValue) Attr(name string) (starlark.Value, error) {
 		return orNone(h.host.CloudInitImage), nil
 	case "sysprepImage":
 		return orNone(h.host.SysprepImage), nil
+	case "copies":
+		return h.copies()
+	case "generationId":
+		return orNone(h.host.GenerationID), nil
 	case "dataDir":
 		return starlark.String(h.host.DataDir), nil
 	case "runtimeDir":
@@ -95,6 +119,18 @@ func (h hostValue) Attr(name string) (starlark.Value, error) {
 		return new(records).recordOf("nodes", h.topologyOf().Nodes), nil
 	case "hugePages":
 		return h.hugePages()
+	case "processors":
+		return new(records).recordOf("processors", h.processorsOf()), nil
+	case "sev":
+		return new(records).recordOf("sev", h.confidentialOf().SEV), nil
+	case "tdx":
+		return starlark.Bool(h.confidentialOf().TDX), nil
+	case "pci":
+		return starlark.NewBuiltin("host.pci", h.pciBuiltin), nil
+	case "aio":
+		return starlark.NewBuiltin("host.aio", h.aioBuiltin), nil
+	case "directIO":
+		return starlark.NewBuiltin("host.directIO", h.directIOBuiltin), nil
 	case "exists":
 		return starlark.NewBuiltin("host.exists", h.existsBuiltin), nil
 	case "find":
@@ -110,6 +146,18 @@ func orNone(s string) starlark.Value {
 		return starlark.None
 	}
 	return starlark.String(s)
+}
+
+// copies returns the kinds of copied files, by their paths.
+func (h hostValue) copies() (starlark.Value, error) {
+	dict := starlark.NewDict(len(h.host.Copies))
+	for _, path := range slices.Sorted(maps.Keys(h.host.Copies)) {
+		if err := dict.SetKey(starlark.String(path), starlark.String(h.host.Copies[path])); err != nil {
+			return nil, err
+		}
+	}
+	dict.Freeze()
+	return dict, nil
 }
 
 // existsBuiltin implements host.exists(path).
@@ -151,8 +199,14 @@ func (h hostValue) findBuiltin(
 	if what != "" {
 		msg += "; " + what
 	}
-	return nil, errors.New(msg)
+	return nil, missingFileError(msg)
 }
+
+// A missingFileError means that a host lacks the files that a type needs. Like a call of fail, it refuses the VM.
+type missingFileError string
+
+// Error implements error.
+func (e missingFileError) Error() string { return string(e) }
 
 // firmwareBuiltin implements host.firmware(), a list of the descriptors as structs.
 func (h hostValue) firmwareBuiltin(

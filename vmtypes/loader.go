@@ -92,7 +92,7 @@ func (l *loader) loadModule(name string) (*module, error) {
 }
 
 func (l *loader) execModule(m *module) (globals starlark.StringDict, err error) {
-	program, err := l.compileModule(m)
+	program, predeclared, err := l.compileModule(m)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (l *loader) execModule(m *module) (globals starlark.StringDict, err error) 
 	defer recoverAs(thread, &err)
 	stop := limitThread(l.ctx, thread)
 	defer stop()
-	globals, err = program.Init(thread, l.predeclared)
+	globals, err = program.Init(thread, predeclared)
 	globals.Freeze()
 	return globals, explainLimit(l.ctx, thread, err)
 }
@@ -124,31 +124,32 @@ func (l *loader) newThread(m *module) *starlark.Thread {
 	}
 }
 
-// compileModule returns the compiled form of a module.
-func (l *loader) compileModule(m *module) (*starlark.Program, error) {
+// compileModule returns the compiled form of a module, and the names that it can use.
+func (l *loader) compileModule(m *module) (*starlark.Program, starlark.StringDict, error) {
 	if l.compiled != nil {
 		if p := l.compiled(m.name, m.source); p != nil {
-			return p, nil
+			return p, l.predeclared, nil
 		}
 	}
 	file, err := fileOptions().Parse(m.name, m.source, 0)
 	if err != nil {
-		return nil, explainError(err, func(string) string { return m.source })
+		return nil, nil, explainError(err, func(string) string { return m.source })
 	}
 	if err := m.readVersion(file); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	program, err := starlark.FileProgram(file, l.predeclared.Has)
+	predeclared := l.countExecutions(m, file)
+	program, err := starlark.FileProgram(file, predeclared.Has)
 	var list resolve.ErrorList
 	if errors.As(err, &list) {
 		for i := range list {
-			list[i].Msg += suggestName(list[i].Msg, file, l.predeclared)
+			list[i].Msg = reassignedHint(list[i].Msg, file) + suggestName(list[i].Msg, file, l.predeclared)
 		}
 	}
 	if err != nil {
-		return nil, explainError(err, func(string) string { return m.source })
+		return nil, nil, explainError(err, func(string) string { return m.source })
 	}
-	return program, nil
+	return program, predeclared, nil
 }
 
 // suggestName returns a suggestion for "undefined: name".
@@ -201,6 +202,9 @@ func (l *loader) sourceOf(name string) string {
 // limitThread limits a thread's steps and time. The caller must call the returned function.
 func limitThread(ctx context.Context, thread *starlark.Thread) (stop func() bool) {
 	thread.SetMaxExecutionSteps(maxSteps)
+	if ctx.Err() != nil { // AfterFunc would cancel the thread in another goroutine, perhaps much later
+		thread.Cancel(context.Cause(ctx).Error())
+	}
 	return context.AfterFunc(ctx, func() { thread.Cancel(context.Cause(ctx).Error()) })
 }
 

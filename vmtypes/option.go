@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"vmop/internal/printable"
+	"vmop/internal/spelling"
 	"vmop/vmtypes/plan"
 )
 
@@ -225,6 +226,27 @@ func selectsOption(selector string, o *plan.Option) bool {
 		return false
 	}
 	return !named || name == o.ID() || o.ID() == "" && name == o.Value
+}
+
+// didYouMeanOption suggests a selector. Flag and name must each be near: "-device dsk0" does not mean "-device usb".
+func didYouMeanOption(selector string, known []string) string {
+	flag, name, _ := strings.Cut(selector, " ")
+	flags, names := make([]string, len(known)), map[string][]string{}
+	for i, one := range known {
+		flagOf, nameOf, _ := strings.Cut(one, " ")
+		flags[i], names[flagOf] = flagOf, append(names[flagOf], nameOf)
+	}
+	near := spelling.Nearest(flag, flags)
+	switch {
+	case near == "":
+		return ""
+	case name == "" && near != flag:
+		return " (did you mean " + near + "?)"
+	}
+	if found := spelling.Nearest(name, names[near]); found != "" {
+		return " (did you mean " + near + " " + found + "?)"
+	}
+	return ""
 }
 
 // selectorOf returns the selector of an option.

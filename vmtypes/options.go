@@ -20,23 +20,6 @@ import (
 	"vmop/vmspec"
 )
 
-// An OptionsError means that vm.options contains values that the VM type rejects.
-type OptionsError struct {
-	// Type is the name of the VM type.
-	Type string
-	// Faults contains at least one error. All paths are below vm.options.
-	Faults []vmspec.Fault
-}
-
-// Error returns one line per error.
-func (e *OptionsError) Error() string {
-	lines := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
-		lines[i] = f.String()
-	}
-	return strings.Join(lines, "\n")
-}
-
 // optionsGlobal is the name of the global variable with a module's options.
 const optionsGlobal = "options"
 
@@ -46,6 +29,16 @@ type declared struct {
 	// free passes all options through unchanged, as a dict. It is set for pinned types that are older than declared
 	// options.
 	free bool
+	// modules returns the text of a module, for messages; nil if the texts are unknown.
+	modules func(name string) string
+}
+
+// source returns the text of a module, or "".
+func (d declared) source(name string) string {
+	if d.modules == nil {
+		return ""
+	}
+	return d.modules(name)
 }
 
 // declaredBy returns the options that a module's globals declare.
@@ -67,9 +60,14 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 }
 
 // declarationsOf returns a module's options. Its errors contain the line of the declaration.
-func declarationsOf(m *module) (declared, error) {
+func declarationsOf(m *module, source func(string) string) (declared, error) {
 	d, err := declaredBy(m.globals)
-	if err != nil {
+	d.modules = source
+	var placed *Error
+	switch {
+	case errors.As(err, &placed):
+		return d, explainError(err, source)
+	case err != nil:
 		return d, errorAt(globalPosition(m, optionsGlobal), err.Error(), nil, nil,
 			func(string) string { return m.source })
 	}
@@ -102,21 +100,9 @@ func optionNames(options []Option) []string {
 	return list
 }
 
-// optionsValue returns vm.options as the type sees it, and the errors in the configured values.
-func (d declared) optionsValue(
-	rs *records, vmType string, given map[string]any, files Files,
-) (starlark.Value, []vmspec.Fault) {
-	if d.free {
-		return rs.recordOf("vm.options", given), nil
-	}
-	given, misplaced := files.optionValues("vm.options", d.options, given)
-	v, faults := fieldValues("vm.options", "the VM type "+vmType, d.options, given)
-	return v, append(misplaced, faults...)
-}
-
 // fieldValues returns a record with the given values, and with the defaults of all other options.
 func fieldValues(path, taker string, options []Option, given map[string]any) (starlark.Value, []vmspec.Fault) {
-	r := &optionsRecord{record{name: path, names: optionNames(options)}}
+	r := &optionsRecord{record: record{name: path, names: optionNames(options)}}
 	sort.Strings(r.names)
 	r.values = make([]starlark.Value, len(r.names))
 	var faults []vmspec.Fault
@@ -149,7 +135,10 @@ func suggestOption(name string, known []string) string {
 
 // optionsRecord is a record of options. Access to an unknown option is an error with a list of the declared
 // options.
-type optionsRecord struct{ record }
+type optionsRecord struct {
+	record
+	preceding bool // the record contains only the options before one
+}
 
 // Attr implements starlark.HasAttrs.
 func (r *optionsRecord) Attr(name string) (starlark.Value, error) {
@@ -157,9 +146,13 @@ func (r *optionsRecord) Attr(name string) (starlark.Value, error) {
 		return v, err
 	}
 	msg := fmt.Sprintf("%s has no .%s: the type declares no options", r.name, name)
-	if len(r.names) > 0 {
-		msg = fmt.Sprintf("%s has no .%s: options that the type declares are %s",
-			r.name, name, strings.Join(r.names, ", "))
+	switch list := strings.Join(r.names, ", "); {
+	case r.preceding && list == "":
+		msg = fmt.Sprintf("%s has no .%s: there are no preceding options", r.name, name)
+	case r.preceding:
+		msg = fmt.Sprintf("%s has no .%s: the preceding options are %s", r.name, name, list)
+	case list != "":
+		msg = fmt.Sprintf("%s has no .%s: options that the type declares are %s", r.name, name, list)
 	}
 	if name == "get" { // a method of dict; options were once a dict
 		msg += "; an option is an attribute, vm.options.NAME"
@@ -209,7 +202,7 @@ func (a *Attr) givenValue(path string, given any) (starlark.Value, []vmspec.Faul
 	if message != "" {
 		return starlark.None, []vmspec.Fault{{Path: path, Message: message, Hint: hint}}
 	}
-	if message, hint := a.outOfRange(v); message != "" {
+	if message, hint = a.outOfRange(v); message != "" {
 		return starlark.None, []vmspec.Fault{{Path: path, Message: message, Hint: hint}}
 	}
 	switch v := v.(type) {
@@ -239,6 +232,12 @@ func (a *Attr) listValue(path string, given any) (starlark.Value, []vmspec.Fault
 		v, wrong := a.Of.givenValue(path+"["+strconv.Itoa(i)+"]", item)
 		list[i] = v
 		faults = append(faults, wrong...)
+	}
+	if message := a.wrongCount(len(list), "items"); message != "" {
+		faults = append(faults, vmspec.Fault{Path: path, Message: message, Hint: a.counts("items")})
+	}
+	if a.Unique {
+		faults = append(faults, repeatedItems(path, items, list)...)
 	}
 	return list, faults
 }
@@ -270,6 +269,12 @@ func (a *Attr) scalarValue(given any) (value any, message, hint string) {
 		return readSwitch(given)
 	case attrSize:
 		return readSize(given)
+	case attrDuration:
+		return readDuration(given)
+	case attrPercent:
+		return readPercent(given)
+	case attrRate:
+		return readRate(given)
 	}
 	return readWhole(given)
 }
@@ -288,7 +293,7 @@ func readText(given any) (value any, message, hint string) {
 		}
 		return nil, "must be text, not " + describeValue(given), hint
 	case len(text) > longestText:
-		return nil, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("the most is %d", longestText)
+		return nil, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("the maximum is %d", longestText)
 	case strings.IndexFunc(text, unicode.IsControl) >= 0 || !utf8.ValidString(text):
 		return nil, strconv.Quote(clipWord(text)) + " holds a control character or a line break", ""
 	}
@@ -352,6 +357,11 @@ func readSize(given any) (value any, message, hint string) {
 // outOfRange returns an error message and a hint if the author's limits exclude a value, otherwise "".
 func (a *Attr) outOfRange(v any) (message, hint string) {
 	n, number := v.(int64)
+	if text, is := v.(string); is {
+		if message, hint = a.wrongText(text); message != "" {
+			return message, hint
+		}
+	}
 	switch {
 	case a.Values != nil && !slices.Contains(a.Values, v):
 		return "can't be " + a.shownValue(v), a.suggestValue(v)
@@ -365,8 +375,8 @@ func (a *Attr) suggestValue(v any) string {
 	words := make([]string, len(a.Values))
 	for i, value := range a.Values {
 		words[i] = fmt.Sprint(value)
-		if a.Type == attrSize {
-			words[i] = a.shownValue(value)
+		if n, number := value.(int64); number {
+			words[i] = a.Number(n)
 		}
 	}
 	can := "it can be " + strings.Join(words, ", ")
@@ -391,13 +401,11 @@ func (a *Attr) Range() string {
 	return ""
 }
 
-// shownValue returns a value for messages: a size with its unit, a text in quotes.
+// shownValue returns a value for messages: a number with its unit, a text in quotes.
 func (a *Attr) shownValue(v any) string {
 	switch v := v.(type) {
 	case int64:
-		if a.Type == attrSize {
-			return vmspec.Bytes(v).String()
-		}
+		return a.Number(v)
 	case string:
 		return strconv.Quote(clipWord(v))
 	}

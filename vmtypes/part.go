@@ -26,7 +26,7 @@ type partValue struct {
 	listeners  []plan.Listener
 	sockets    []plan.Socket
 	stated     []statement
-	rules      []plan.Rule
+	rules      []madeRule
 }
 
 var _ starlark.HasAttrs = (*partValue)(nil)
@@ -104,7 +104,7 @@ func partBuiltin(
 		collectElements("taps", in.taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
 		collectElements("listeners", in.listeners,
 			func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
-		collectElements("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
+		collectElements("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.made) }),
 		collectElements("access", in.access, func(a *accessValue) { p.access = append(p.access, a.access) }),
 	)
 	if err != nil {
@@ -345,7 +345,7 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 	}
 	if at < 0 {
 		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, "+
-			"part(options = […]))%s", sel, didYouMean(sel, p.optionSelectors()))
+			"part(options = […]))%s", sel, didYouMeanOption(sel, p.optionSelectors()))
 	}
 	placed := *o
 	placed.Origin = o.Origin.Replace(p.options[at].Origin)
@@ -379,11 +379,15 @@ func (p *partValue) asPlan(name string) *plan.Plan {
 	for _, o := range p.options {
 		args = append(args, *o)
 	}
-	return &plan.Plan{
+	made := &plan.Plan{
 		Type: name,
 		QEMU: plan.Process{
 			Name: "qemu", Executable: p.executable, Args: args, Env: p.env, Access: p.access, CPUs: p.cpus,
 		},
-		Helpers: p.helpers, Files: p.files, Taps: p.taps, Listeners: p.listeners, Sockets: p.sockets, Rules: p.rules,
+		Helpers: p.helpers, Files: p.files, Taps: p.taps, Listeners: p.listeners, Sockets: p.sockets,
 	}
+	for _, r := range p.rules {
+		made.Rules, made.RuleOrigins = append(made.Rules, r.rule), append(made.RuleOrigins, r.at)
+	}
+	return made
 }

@@ -218,7 +218,7 @@ func (q *qemu) ask(command string, arguments, result any) {
 	reply, err := q.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err != nil && q.session.Err() != nil {
 		<-q.ended
-		q.t.Fatalf("%s: %v; QEMU said:\n%s", command, err, q.stderr)
+		q.t.Fatalf("%s: %v; QEMU's output:\n%s", command, err, q.stderr)
 	}
 	require.NoError(q.t, err, command)
 	if result != nil {
@@ -237,7 +237,7 @@ func (q *qemu) quits() {
 		case strings.Contains(line, "This family of AMD CPU doesn't support hyperthreading"):
 		case strings.Contains(line, "Please configure -smp options properly or try enabling topoext feature."):
 		default:
-			q.t.Errorf("QEMU said: %s", said)
+			q.t.Errorf("QEMU's output: %s", said)
 		}
 	}
 }
@@ -304,7 +304,13 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			}, nil)
 		case plan.Disk:
 			q.growDisk(r)
-		case plan.Disks: // see plugDisk
+		case plan.Limits:
+			q.limitDisk(r)
+		case plan.Link:
+			for _, up := range []bool{false, true} {
+				q.ask("set_link", map[string]any{"name": r.Device, "up": up}, nil)
+			}
+		case plan.Disks, plan.NICs: // see plugDevices
 		case plan.Memory:
 			q.ask("qom-set", map[string]any{
 				"path": "/machine/peripheral/" + r.Device, "property": "requested-size",
@@ -322,7 +328,19 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			q.t.Fatalf("no test for %s", rule)
 		}
 	}
-	q.plugDisk(p)
+	q.plugDevices(p)
+}
+
+// limitDisk limits the speed of a disk, and removes the limit.
+func (q *qemu) limitDisk(r plan.Limits) {
+	q.t.Helper()
+	for _, iops := range []int{100, 0} {
+		before := q.block(r.Device)
+		q.ask("block_set_io_throttle", map[string]any{
+			"id": before.QDev, "iops": iops, "iops_rd": 0, "iops_wr": 0, "bps": 0, "bps_rd": 0, "bps_wr": 0,
+		}, nil)
+		require.Equal(q.t, 100, before.Inserted.IOPS+q.block(r.Device).Inserted.IOPS, r.Device)
+	}
 }
 
 func (q *qemu) plugCPU(r plan.CPUs) {
@@ -347,45 +365,51 @@ func (q *qemu) plugCPU(r plan.CPUs) {
 // growDisk grows a disk, which is an image of this test, by 1 MiB.
 func (q *qemu) growDisk(r plan.Disk) {
 	q.t.Helper()
-	node, size := q.disk(r.Device)
-	q.ask("block_resize", map[string]any{"node-name": node, "size": size + vmspec.MiB}, nil)
-	_, grown := q.disk(r.Device)
-	require.Equal(q.t, size+vmspec.MiB, grown, "size of %s", r.Device)
+	before := q.block(r.Device).Inserted
+	size := before.Image.Size + vmspec.MiB
+	q.ask("block_resize", map[string]any{"node-name": before.Node, "size": size}, nil)
+	require.Equal(q.t, size, q.block(r.Device).Inserted.Image.Size, "size of %s", r.Device)
 }
 
-// disk returns the node of a device, and its size.
-func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
-	q.t.Helper()
-	var blocks []struct {
-		QDev     string
-		Inserted struct {
-			Node  string `json:"node-name"`
-			Image struct {
-				Size vmspec.Bytes `json:"virtual-size"`
-			}
+// block is a block device, as query-block returns it.
+type block struct {
+	QDev     string
+	Inserted struct {
+		Node  string `json:"node-name"`
+		IOPS  int
+		Image struct {
+			Size vmspec.Bytes `json:"virtual-size"`
 		}
 	}
+}
+
+// block returns the block device of a device.
+func (q *qemu) block(device string) block {
+	q.t.Helper()
+	var blocks []block
 	q.ask("query-block", nil, &blocks)
 	for _, b := range blocks {
 		if b.QDev == device || strings.HasPrefix(b.QDev, "/machine/peripheral/"+device+"/") {
-			return b.Inserted.Node, b.Inserted.Image.Size
+			return b
 		}
 	}
 	q.t.Fatalf("there is no disk %s", device)
-	return "", 0
+	return block{}
 }
 
-// plugDisk attaches a disk to a port that is reserved for disks, or to the bus of a machine that needs no such port. It
-// returns early if the machine supports neither.
-func (q *qemu) plugDisk(p *plan.Plan) {
+// plugDevices attaches a disk and a network card to ports that are reserved for them, or to the bus of a machine that
+// needs no such ports. It returns early if the machine supports neither.
+func (q *qemu) plugDevices(p *plan.Plan) {
 	q.t.Helper()
-	var bus string
+	var bus, other string
 	for _, o := range p.QEMU.Args {
 		switch {
 		case o.Flag == "-machine" && (o.Value == "pc" || strings.HasPrefix(o.Value, "pc-i440fx")):
 			bus = "pci.0"
 		case o.ID() == "hotplug0":
 			bus = o.ID()
+		case o.ID() == "hotplug1":
+			other = o.ID()
 		}
 	}
 	if bus == "" {
@@ -394,4 +418,9 @@ func (q *qemu) plugDisk(p *plan.Plan) {
 	q.ask("blockdev-add", map[string]string{"driver": "null-co", "node-name": "plugged"}, nil)
 	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": bus},
 		nil)
+	if other != "" {
+		q.ask("netdev_add", map[string]string{"type": "user", "id": "another"}, nil)
+		card := map[string]string{"driver": "virtio-net-pci", "id": "card", "netdev": "another", "bus": other}
+		q.ask("device_add", card, nil)
+	}
 }

@@ -47,6 +47,9 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	if facts.SysprepImage != "" {
 		facts.SysprepImage = s.image("sysprep.img", "raw")
 	}
+	for i, image := range facts.DirectIO {
+		facts.DirectIO[i] = s.path("images", filepath.Base(image))
+	}
 	host := facts.Host()
 	imagined := host.Exists
 	host.Exists = func(path string) bool {

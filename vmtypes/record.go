@@ -3,7 +3,10 @@ package vmtypes
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"sort"
+	"strconv"
+	"strings"
 	"sync"
 
 	"go.starlark.net/starlark"
@@ -14,7 +17,7 @@ import (
 // record is a Go struct in Starlark. It is read-only. The yaml tags are the names of its attributes, so that
 // vm.<key> is a key of the configuration file.
 type record struct {
-	name   string
+	name   string   // its path: "vm.drives[0]"
 	names  []string // sorted
 	values []starlark.Value
 }
@@ -22,10 +25,18 @@ type record struct {
 var _ starlark.HasAttrs = (*record)(nil)
 
 func (r *record) String() string        { return "<" + r.name + ">" }
-func (r *record) Type() string          { return r.name }
+func (r *record) Type() string          { return withoutIndices(r.name) }
 func (r *record) Freeze()               {} // its values were frozen at creation
 func (r *record) Truth() starlark.Bool  { return true }
 func (r *record) Hash() (uint32, error) { return 0, errUnhashable }
+
+// withoutIndices removes the indices from a path: "vm.drives[0]" becomes "vm.drives".
+func withoutIndices(path string) string {
+	if !strings.Contains(path, "[") {
+		return path
+	}
+	return regexp.MustCompile(`\[[0-9]+\]`).ReplaceAllString(path, "")
+}
 
 // AttrNames implements starlark.HasAttrs.
 func (r *record) AttrNames() []string { return r.names }
@@ -53,16 +64,12 @@ func (rs *records) recordOf(name string, v any) starlark.Value {
 	return rs.convertValue(name, reflect.ValueOf(v))
 }
 
-// vmRecord returns the vm section for a type, or an *OptionsError.
-func (rs *records) vmRecord(vmType string, spec vmspec.Spec, d declared, files Files) (starlark.Value, error) {
-	options, faults := d.optionsValue(rs, vmType, spec.Options, files)
-	if len(faults) > 0 {
-		return nil, &OptionsError{Type: vmType, Faults: faults}
-	}
+// vmRecord returns the vm section for a type. options is the value of vm.options.
+func (rs *records) vmRecord(spec vmspec.Spec, options starlark.Value) *machineRecord {
 	spec.Options = nil
-	vm := rs.convertValue("vm", reflect.ValueOf(spec)).(*record)
+	vm := &machineRecord{*rs.convertValue("vm", reflect.ValueOf(spec)).(*record)}
 	vm.values[sort.SearchStrings(vm.names, optionsGlobal)] = options
-	return vm, nil
+	return vm
 }
 
 func (rs *records) shapeOf(t reflect.Type) *shape {
@@ -127,7 +134,7 @@ func (rs *records) convertValue(name string, v reflect.Value) starlark.Value {
 	case reflect.Slice:
 		t := make(starlark.Tuple, v.Len())
 		for i := range t {
-			t[i] = rs.convertValue(name, v.Index(i))
+			t[i] = rs.convertItem(name, i, v.Index(i))
 		}
 		return t
 	case reflect.Map:
@@ -145,6 +152,14 @@ func (rs *records) convertValue(name string, v reflect.Value) starlark.Value {
 	}
 	// Unreachable for the types of vmspec: a test converts each of these types.
 	return starlark.String(fmt.Sprint(v))
+}
+
+// convertItem converts an item of a list. Only records need a path.
+func (rs *records) convertItem(name string, i int, v reflect.Value) starlark.Value {
+	if value := scalarOf(v); value != nil {
+		return value
+	}
+	return rs.convertValue(name+"["+strconv.Itoa(i)+"]", v)
 }
 
 // convertMap converts a map, in sorted order of the keys, so that types stay pure.

@@ -1,6 +1,7 @@
 package vmtypes_test
 
 import (
+	"fmt"
 	"regexp"
 	"testing"
 
@@ -8,7 +9,43 @@ import (
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
+
+// Everything that Selector and Things name in a plan can be removed from the part.
+func TestNamesOfAPlan(t *testing.T) {
+	t.Parallel()
+	spec, host := windowsVM(vmtypes.Files{}, "")
+	spec.Options, spec.Firmware, spec.UseTPM = nil, vmspec.FirmwareUEFI, true
+	launch := func(statement string) *plan.Plan {
+		source := vmtypes.Source{Modules: map[string]string{"less.star": `
+load("@vmtypes//standard.star", standard = "launch")
+
+def launch(vm, host):
+    part = standard(vm, host)
+    ` + statement + `
+    return standard(vm, host)
+`}}
+		less, err := source.Library().Load(t.Context(), "less")
+		require.NoError(t, err)
+		p, err := less.Launch(t.Context(), spec, host)
+		require.NoError(t, err, statement)
+		return p
+	}
+	whole := launch("")
+	names := vmtypes.Things(whole)
+	require.Subset(t, names, []string{"helper swtpm", "rule balloon balloon0", "file fw-vars.fd"})
+	for _, o := range whole.QEMU.Args {
+		if name := vmtypes.Selector(o); name != "" {
+			names = append(names, name)
+		}
+	}
+	require.Contains(t, names, "-device balloon0")
+	require.NotContains(t, names, "-machine")
+	for _, name := range names {
+		launch(fmt.Sprintf("replace(part, remove = [%q])", name))
+	}
+}
 
 // Selectors with the first words of a line in the plan remove things other than options, and the original part stays
 // unchanged.

@@ -72,25 +72,48 @@ func (s *Script) At(thread *starlark.Thread, message string) *Error {
 // Explain converts an error of the interpreter to an [*Error] with its place.
 func (s *Script) Explain(err error) error { return explainError(err, s.loader.sourceOf) }
 
+// OptionsOf returns the options that the module of a launch function declares.
+func OptionsOf(launch starlark.Callable) ([]Option, error) {
+	fn, ok := launch.(*starlark.Function)
+	if !ok {
+		return nil, nil
+	}
+	d, err := declaredBy(fn.Globals())
+	return d.options, err
+}
+
 // Launch calls a VM type's launch function in a thread of a script and returns the plan, as [Type.Launch] does.
 // The function's module declares the options.
 func Launch(
 	thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error,
 ) {
-	var options declared
-	vmType := name
+	t := Type{name: name, generation: Generation, records: new(records)}
 	if fn, ok := launch.(*starlark.Function); ok {
 		var err error
-		if options, err = declaredBy(fn.Globals()); err != nil {
+		if t.options, err = declaredBy(fn.Globals()); err != nil {
 			return nil, err
 		}
-		vmType = typeName(fn.Position().Filename())
+		t.name = typeName(fn.Position().Filename())
+		t.defaults, _ = fn.Globals()[defaultsGlobal].(*starlark.Function)
 	}
-	vm, err := new(records).vmRecord(vmType, spec, options, host.Files)
+	call := func(fn starlark.Callable, args ...starlark.Value) (starlark.Value, error) {
+		return collectRefusals(thread, t.name, func() (starlark.Value, error) {
+			return starlark.Call(thread, fn, args, nil)
+		})
+	}
+	caller := func(fn *starlark.Function, options starlark.Value) (starlark.Value, error) {
+		return starlark.Call(thread, fn, starlark.Tuple{options}, nil)
+	}
+	given, err := t.options.readOptions(caller, t.records, t.name, spec.Options, host.Files)
 	if err != nil {
 		return nil, err
 	}
-	result, err := starlark.Call(thread, launch, starlark.Tuple{vm, hostValue{&host}}, nil)
+	sizes, err := t.decideSizes(spec, given.value, call)
+	if err != nil {
+		return nil, err
+	}
+	spec = spec.FillSizes(sizes).WithSize()
+	result, err := call(launch, t.records.vmRecord(t.withClock(spec), given.value), hostValue{&host})
 	if err != nil {
 		return nil, err
 	}

@@ -36,14 +36,21 @@ func (l *Library) Session(ctx context.Context, vmType string, spec vmspec.Spec, 
 	var options declared
 	if t, err := l.Load(ctx, vmType); err == nil {
 		options = t.options
+		sizes, err := t.Sizes(ctx, spec, host.Files)
+		if err != nil {
+			return nil, err
+		}
+		spec = spec.FillSizes(sizes)
 	} else {
 		spec.Options = nil
 	}
-	vm, err := new(records).vmRecord(vmType, spec, options, host.Files)
+	rs := new(records)
+	given, err := options.readOptions(limitedCaller(ctx), rs, vmType, spec.Options, host.Files)
 	if err != nil {
 		return nil, err
 	}
-	s.globals["vm"], s.globals["host"] = vm, hostValue{&host}
+	vm := (&Type{generation: Generation}).withClock(spec.WithSize())
+	s.globals["vm"], s.globals["host"] = rs.vmRecord(vm, given.value), hostValue{&host}
 	return s, nil
 }
 

@@ -42,7 +42,7 @@ func hostileFolder(t *testing.T) string {
 // hostileFiles maps files to the errors of modules that load them.
 func hostileFiles() map[string]string {
 	return map[string]string{
-		"large.star":  "large.star: the file has 262145 bytes (the most is 256 KiB)",
+		"large.star":  "large.star: the file has 262145 bytes (the maximum is 256 KiB)",
 		"sparse.star": "sparse.star: the file has 10737418240 bytes",
 		"pipe.star":   "pipe.star: it is a named pipe, not a file", "folder.star": "folder.star: is a directory",
 		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent",

@@ -281,6 +281,8 @@ func (m *machine) inConfiguration(stated map[string]bool, drives []vmspec.Drive)
 		switch r := r.(type) {
 		case plan.Disk:
 			index = r.Drive
+		case plan.Limits:
+			index = r.Drive
 		case plan.Medium:
 			index = r.Drive
 		}

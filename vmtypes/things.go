@@ -42,9 +42,15 @@ type (
 	}
 	ruleValue struct {
 		value
-		rule plan.Rule
+		made madeRule
 	}
 )
+
+// A madeRule is a rule with its origin.
+type madeRule struct {
+	rule plan.Rule
+	at   plan.Origin
+}
 
 // Type must also work for a nil pointer: messages name the expected kind.
 func (*processValue) Type() string  { return "process" }

@@ -22,15 +22,23 @@ type Topology struct {
 
 // A Node is a NUMA node.
 type Node struct {
-	Number int `json:"number"`
+	Number int `json:"number" yaml:"number"`
 	// CPUs are the CPUs of Topology.CPUs that are close to the node's memory.
 	CPUs []int `json:"cpus" yaml:"cpus"`
+	// Memory is the size of the node's memory in bytes, 0 if it is unknown.
+	Memory int64 `json:"memory,omitempty" yaml:"memory"`
 }
 
-// SomeTopology returns the topology for an unknown host: 8 CPUs in one node, and no huge pages.
+// SomeMemory is the memory in bytes of a node of an unknown host.
+const SomeMemory = 16 << 30
+
+// SomeTopology returns the topology for an unknown host: 8 CPUs and 16 GiB in one node, and no huge pages.
 func SomeTopology() Topology {
 	cpus := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	return Topology{CPUs: cpus, Nodes: []Node{{CPUs: cpus}}, HugePages: map[int64]int64{2 << 20: 0, 1 << 30: 0}}
+	return Topology{
+		CPUs: cpus, Nodes: []Node{{CPUs: cpus, Memory: SomeMemory}},
+		HugePages: map[int64]int64{2 << 20: 0, 1 << 30: 0},
+	}
 }
 
 func (h hostValue) topologyOf() Topology {

@@ -107,7 +107,7 @@ func TestContentThatIsRefused(t *testing.T) {
 			c.Files["x.star"] = strings.Repeat("#", vmtypes.MaxModule+1)
 		},
 		"not text in UTF-8": func(c *artifact.Content) { c.Files["x.star"] = "\xff" },
-		"the most are 200 files": func(c *artifact.Content) {
+		"the maximum is 200 files": func(c *artifact.Content) {
 			for i := range artifact.MaxFiles {
 				c.Files["x"+strings.Repeat("y", i%90)+string(rune('a'+i/90))+".yaml"] = ""
 			}
@@ -182,7 +182,7 @@ func TestArtifactsThatAreRefused(t *testing.T) {
 		"artifactType is \"other": manifest(func(m map[string]any) { m["artifactType"] = "other/x" }),
 		"must have one layer":     manifest(func(m map[string]any) { m["layers"] = []any{} }),
 		"one layer, of type":      manifest(func(m map[string]any) { layer(m)["mediaType"] = "application/x" }),
-		"bytes; the most are":     manifest(func(m map[string]any) { layer(m)["size"] = 1 << 40 }),
+		"bytes; the maximum is":   manifest(func(m map[string]any) { layer(m)["size"] = 1 << 40 }),
 		"its layer has -1 bytes":  manifest(func(m map[string]any) { layer(m)["size"] = -1 }),
 		"bytes that the manifest": manifest(func(m map[string]any) { layer(m)["size"] = 7 }),
 		"this program knows":      manifest(annotated("org.jdrupes.vmop.vmtype.api-version", "99")),

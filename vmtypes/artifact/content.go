@@ -138,7 +138,7 @@ func (c *Content) checkContent() error {
 	case !there || strings.HasSuffix(c.Name, "_test"):
 		return fmt.Errorf("there is no module %s.star of the type", c.Name)
 	case len(c.Files) > MaxFiles || size > MaxSize:
-		return fmt.Errorf("there are %d files with %d bytes; the most are %d files with %d bytes",
+		return fmt.Errorf("there are %d files with %d bytes; the maximum is %d files with %d bytes",
 			len(c.Files), size, MaxFiles, MaxSize)
 	case c.APIVersion < 1:
 		return fmt.Errorf("the version of the language is %d, but must be at least 1", c.APIVersion)
@@ -157,7 +157,7 @@ func checkFile(name, text string) error {
 	}
 	switch {
 	case len(text) > most:
-		return fmt.Errorf("file %s has %d bytes; the most are %d", name, len(text), most)
+		return fmt.Errorf("file %s has %d bytes; the maximum is %d", name, len(text), most)
 	case !utf8.ValidString(text):
 		return fmt.Errorf("file %s is not text in UTF-8", name)
 	}
@@ -231,7 +231,7 @@ func layerOf(text []byte, kind types.MediaType) (m *v1.Manifest, layer *v1.Descr
 	case len(m.Layers) != 1 || m.Layers[0].MediaType != types.OCIUncompressedLayer:
 		return nil, nil, fmt.Errorf("must have one layer, of type %s", types.OCIUncompressedLayer)
 	case m.Layers[0].Size < 0 || m.Layers[0].Size > mostLayer:
-		return nil, nil, fmt.Errorf("its layer has %d bytes; the most are %d", m.Layers[0].Size, mostLayer)
+		return nil, nil, fmt.Errorf("its layer has %d bytes; the maximum is %d", m.Layers[0].Size, mostLayer)
 	}
 	return m, &m.Layers[0], nil
 }

@@ -76,8 +76,8 @@ func TestHostileLayers(t *testing.T) {
 		"a long name":     {archive(t, "", named(strings.Repeat("a", 200)+".star")), "longer than 100"},
 		"twice":           {archive(t, "", named("a.star"), named("a.star")), "exists twice"},
 		"many":            {archive(t, "", many...), "more than 200 files"},
-		"large":           {archive(t, strings.Repeat("x", MaxFile+1), named("a.yaml")), "the most are"},
-		"a large module":  {archive(t, strings.Repeat("x", MaxFile), named("a.star")), "the most are"},
+		"large":           {archive(t, strings.Repeat("x", MaxFile+1), named("a.yaml")), "the maximum is"},
+		"a large module":  {archive(t, strings.Repeat("x", MaxFile), named("a.star")), "the maximum is"},
 		"all large": {
 			archive(t, strings.Repeat("x", MaxFile),
 				named("a.yaml"), named("b.yaml"), named("c.yaml"), named("d.yaml"), named("e.yaml")),

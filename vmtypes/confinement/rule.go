@@ -104,6 +104,31 @@ func (d Domain) MayRead(file string) bool {
 	})
 }
 
+// Lacks returns the first rule of another domain that this domain lacks, as text, or a rule of the kind Except that
+// only one of them has; "" if there is none.
+func (d Domain) Lacks(other Domain) string {
+	if d.Exempt {
+		return ""
+	}
+	has := func(of Domain, r Rule) bool {
+		return slices.ContainsFunc(of.Rules, func(x Rule) bool {
+			every := x.Name == AnyPort && (x.Kind == Listen || x.Kind == Connect)
+			return x.Kind == r.Kind && (x.Name == r.Name || every)
+		})
+	}
+	for _, r := range other.Rules {
+		if !has(d, r) {
+			return string(r.Kind) + " " + r.Name
+		}
+	}
+	for _, r := range d.Rules {
+		if r.Kind == Except && !has(other, r) {
+			return "all addresses " + string(r.Kind) + " " + r.Name
+		}
+	}
+	return ""
+}
+
 // MayConnect reports whether the process may connect to a TCP port.
 func (d Domain) MayConnect(to uint16) bool {
 	return d.Exempt || slices.ContainsFunc(d.Rules, func(r Rule) bool {

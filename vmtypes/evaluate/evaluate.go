@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,28 @@ func (t Type) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (
 	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.asError())
 }
 
+// Sizes returns the sizes that the type decides, as vmtypes.Type.Sizes does.
+func (t Type) Sizes(ctx context.Context, spec vmspec.Spec, files vmtypes.Files) (vmspec.Sizes, error) {
+	if t.isStock() {
+		loaded, err := t.loadType(ctx)
+		if err != nil {
+			return vmspec.Sizes{}, err
+		}
+		return loaded.Sizes(ctx, spec, files)
+	}
+	if !t.MayDecideSizes() || spec.Sizes().AreComplete() {
+		return vmspec.Sizes{}, nil // without a process
+	}
+	var r reply
+	_, err := t.sendRequest(ctx, request{Sizes: &options{VM: newWireSpec(spec), Files: files}}, nil, &r)
+	return r.decidedSizes(), cmp.Or(err, r.Failure.asError())
+}
+
+// MayDecideSizes reports whether the type can define defaults. It does not evaluate the type.
+func (t Type) MayDecideSizes() bool {
+	return !t.isStock() && vmtypes.MayDecideSizes(t.Source.Modules[cmp.Or(t.file, t.Name+".star")])
+}
+
 // Texts returns the plans of several VMs on one host as texts. A text is "" if there is no plan for its VM. All
 // VMs share the limits of one process.
 func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host) ([]string, error) {
@@ -138,7 +161,7 @@ func (t Type) Describe(ctx context.Context) (vmtypes.Description, error) {
 // Test runs the tests in a file of a source and decodes the results of the program's [Tester] into results. It
 // only runs tests with matching names; nil matches all. The tests of a file share the limits of one process.
 func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp, results any) error {
-	q := request{Source: source, Test: &test{File: file}}
+	q := request{Source: source, Test: &test{File: file}, Cover: vmtypes.CoverageOf(ctx) != nil}
 	if match != nil {
 		q.Test.Match = match.String()
 	}
@@ -146,6 +169,7 @@ func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp
 	if _, err := sandbox.Run(ctx, q, hostAnswerer(nil), &r); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	vmtypes.CoverageOf(ctx).Add(r.Covered)
 	if err := json.Unmarshal(r.Results, results); err != nil {
 		return fmt.Errorf("%s: read the results of the tests: %w", file, err)
 	}
@@ -167,7 +191,9 @@ func Diagnose(ctx context.Context, source vmtypes.Source, file string) error {
 // sendRequest processes a request in a separate process.
 func (t Type) sendRequest(ctx context.Context, q request, host *vmtypes.Host, r *reply) (sandbox.Usage, error) {
 	q.Source, q.Name, q.File = t.Source, t.Name, t.file
+	q.Cover = vmtypes.CoverageOf(ctx) != nil
 	usage, err := sandbox.Run(ctx, q, hostAnswerer(host), r)
+	vmtypes.CoverageOf(ctx).Add(r.Covered)
 	if err != nil {
 		err = fmt.Errorf("VM type %s: %w", t.Name, err)
 	}
@@ -192,11 +218,48 @@ func hostAnswerer(host *vmtypes.Host) func(json.RawMessage) (any, error) {
 			return host.Topology(), nil
 		case q.Topology:
 			return vmtypes.SomeTopology(), nil
+		case q.Processors || q.Confidential || q.PCI != "":
+			return answerHardware(q, host), nil
+		case q.AIO != "" || q.DirectIO != "":
+			return q.answerStorage(host), nil
 		case len(q.Exists) > longestPath:
 			return false, nil
 		}
 		return host.Exists(q.Exists), nil
 	}
+}
+
+// answerHardware answers a question about the hardware of the host. The address in the question is untrusted.
+func answerHardware(q question, host *vmtypes.Host) any {
+	switch {
+	case q.Processors && host.Processors != nil:
+		return host.Processors()
+	case q.Processors && host.Topology != nil:
+		return host.Topology().SeparateCores()
+	case q.Processors:
+		return vmtypes.SomeTopology().SeparateCores()
+	case q.Confidential && host.Confidential != nil:
+		return host.Confidential()
+	case q.Confidential:
+		return vmtypes.Confidential{}
+	}
+	if address, ok := vmtypes.PCIAddress(q.PCI); ok && host.PCI != nil {
+		return host.PCI(address)
+	}
+	return nil
+}
+
+// answerStorage answers a question about the host's storage. null means that the answer is unknown.
+func (q question) answerStorage(host *vmtypes.Host) any {
+	switch {
+	case len(q.AIO)+len(q.DirectIO)+len(q.Format) > longestPath:
+		return nil
+	case q.AIO != "" && host.AIO != nil:
+		return host.AIO(q.AIO)
+	case q.DirectIO != "" && host.DirectIO != nil:
+		return host.DirectIO(q.DirectIO, q.Format)
+	}
+	return nil
 }
 
 // longestPath is the maximum length of a path on Linux (PATH_MAX).

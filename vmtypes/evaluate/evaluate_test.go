@@ -119,7 +119,7 @@ func TestErrorsAreTheSame(t *testing.T) {
 				require.Equal(t, wantOne.Calls, gotOne.Calls)
 			}
 			require.Equal(t, wantFaults, gotFaults)
-			var wantOptions, gotOptions *vmtypes.OptionsError
+			var wantOptions, gotOptions *vmtypes.FieldsError
 			require.Equal(t, errors.As(want, &wantOptions), errors.As(got, &gotOptions))
 			require.Equal(t, wantOptions, gotOptions)
 		})
@@ -229,6 +229,51 @@ def launch(vm, host):
 	p, err = topology.Launch(t.Context(), vmspec.Spec{}, host)
 	require.NoError(t, err)
 	require.Equal(t, "(2, 5) [(1, (5,))] {2097152: 9}", p.QEMU.Argv()[1])
+	source.Modules["hardware.star"] = `
+def launch(vm, host):
+    found = [host.pci("0000:0%d:00.0" % n) for n in range(3)]
+    return part(executable = "/bin/true", options = [option("-name", "%s %s %s %s" % (
+        [(p.number, p.core) for p in host.processors], [d and d.driver for d in found], host.sev and host.sev.cbitpos, host.tdx,
+    ))])
+`
+	hardware := Type{Source: source, Name: "hardware"}
+	p, err = hardware.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, "[(2, 2), (5, 5)] [None, None, None] None False", p.QEMU.Argv()[1])
+	host.PCI = func(address string) *vmtypes.PCIDevice {
+		return map[string]*vmtypes.PCIDevice{"0000:01:00.0": {Driver: new("vfio-pci")}}[address]
+	}
+	host.Processors = func() []vmtypes.Processor { return []vmtypes.Processor{{Number: 2, Core: 1}} }
+	host.Confidential = func() vmtypes.Confidential {
+		return vmtypes.Confidential{SEV: &vmtypes.SEV{CBitPos: 51}, TDX: true}
+	}
+	p, err = hardware.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, `[(2, 1)] [None, "vfio-pci", None] 51 True`, p.QEMU.Argv()[1])
+	source.Modules["storage.star"] = `
+def launch(vm, host):
+    asked = [host.directIO("/a"), host.directIO("/b", format = "qcow2"), host.directIO("/c"), host.aio("/qemu"), host.aio("/other")]
+    return part(executable = "/bin/true", options = [option("-name", str(asked))])
+`
+	storage := Type{Source: source, Name: "storage"}
+	p, err = storage.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, "[None, None, None, None, None]", p.QEMU.Argv()[1], "unknown")
+	host.DirectIO = func(path, format string) *bool {
+		if path == "/c" {
+			return nil
+		}
+		return new(path+format == "/bqcow2")
+	}
+	host.AIO = func(program string) []string {
+		if program != "/qemu" {
+			return nil
+		}
+		return []string{"threads", "native"}
+	}
+	p, err = storage.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, `[False, True, None, ("threads", "native"), None]`, p.QEMU.Argv()[1])
 	host.Firmware = nil
 	p, err = Type{Source: source, Name: "my"}.Launch(t.Context(), vmspec.Spec{}, host)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ type typeText struct {
 	Archive []byte
 }
 
-// options are the options for a type to check.
+// options are a VM with its options. A type checks the options, or decides the sizes of the VM.
 type options struct {
 	VM    wireSpec
 	Files vmtypes.Files
@@ -58,6 +59,7 @@ type job struct {
 	Text    *typeText // only in the first job of a type
 	Archive bool
 	Options *options
+	Sizes   *options
 	Launch  *launch
 	host    *vmtypes.Host
 }
@@ -133,10 +135,10 @@ func (m *Member) Archive() ([]byte, error) {
 	return r.Archive, r.Failure.asError()
 }
 
-// CheckOptions returns a *vmtypes.OptionsError if vm.options contains errors.
+// CheckOptions returns a *vmtypes.FieldsError if vm.options contains errors.
 func (m *Member) CheckOptions(spec vmspec.Spec, files vmtypes.Files) error {
 	if m.loaded != nil {
-		return m.loaded.CheckOptions(spec, files)
+		return m.loaded.CheckOptions(m.group.ctx, spec, files)
 	}
 	r, err := m.doJob(job{Options: &options{VM: newWireSpec(spec), Files: files}})
 	if err != nil {
@@ -145,16 +147,26 @@ func (m *Member) CheckOptions(spec vmspec.Spec, files vmtypes.Files) error {
 	return r.Failure.asError()
 }
 
-// Launch works like [Type.Launch].
+// Sizes returns the sizes that the type decides, as vmtypes.Type.Sizes does.
+func (m *Member) Sizes(ctx context.Context, spec vmspec.Spec, files vmtypes.Files) (vmspec.Sizes, error) {
+	if m.loaded != nil {
+		return m.loaded.Sizes(ctx, spec, files)
+	}
+	r, err := m.doJob(job{Sizes: &options{VM: newWireSpec(spec), Files: files}})
+	return r.decidedSizes(), cmp.Or(err, r.Failure.asError())
+}
+
+// Launch works like [Type.Launch], and filters the taps of networks with a filter.
 func (m *Member) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	p, err := m.launchPlan(ctx, spec, host)
+	p, err := m.Plan(ctx, spec, host)
 	if err != nil {
 		return p, err
 	}
 	return p, filterTaps(p, spec)
 }
 
-func (m *Member) launchPlan(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+// Plan works like [Type.Launch].
+func (m *Member) Plan(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	if m.loaded != nil {
 		return m.loaded.Launch(ctx, spec, host)
 	}
@@ -186,6 +198,7 @@ func (m *Member) doJob(j job) (reply, error) {
 	}
 	select {
 	case r := <-g.replies:
+		vmtypes.CoverageOf(g.ctx).Add(r.Covered)
 		return r, nil
 	case <-g.ended:
 		return reply{}, fmt.Errorf("VM type %s: %w", m.name, g.err)
@@ -198,7 +211,8 @@ func (g *Group) startProcess() {
 	go func() {
 		defer close(g.ended)
 		var r reply
-		_, g.err = sandbox.Run(g.ctx, request{Group: true}, g.jobAnswerer(), &r)
+		_, g.err = sandbox.Run(g.ctx, request{Group: true, Cover: vmtypes.CoverageOf(g.ctx) != nil},
+			g.jobAnswerer(), &r)
 		if g.err == nil {
 			g.err = orMissing(nil)
 		}
@@ -251,6 +265,7 @@ func serveGroup(ctx context.Context, ask sandbox.Ask) (any, error) {
 			return nil, errors.New("a job for a type that was not given")
 		}
 		r := j.serveJob(ctx, load, ask)
+		r.Covered = vmtypes.CoverageOf(ctx).Take()
 		q.Reply = &r
 	}
 }
@@ -270,10 +285,25 @@ func (j *job) serveJob(ctx context.Context, load func() (*vmtypes.Type, error), 
 	case j.Archive:
 		r.Archive, err = t.Archive()
 	case j.Options != nil:
-		err = t.CheckOptions(j.Options.VM.Spec, j.Options.Files)
+		err = t.CheckOptions(ctx, j.Options.VM.Spec, j.Options.Files)
+	case j.Sizes != nil:
+		r.Sizes, err = sizesOf(ctx, t, j.Sizes)
 	case j.Launch != nil:
 		r.Plan, err = t.Launch(ctx, j.Launch.VM.Spec, hostByQuestions(j.Launch.Host, ask))
 	}
 	r.Failure = newFailure(err)
 	return r
+}
+
+func sizesOf(ctx context.Context, t *vmtypes.Type, of *options) (*vmspec.Sizes, error) {
+	sizes, err := t.Sizes(ctx, of.VM.Spec, of.Files)
+	return &sizes, err
+}
+
+// decidedSizes returns the sizes of a reply; zero without them.
+func (r *reply) decidedSizes() (sizes vmspec.Sizes) {
+	if r.Sizes != nil {
+		sizes = *r.Sizes
+	}
+	return sizes
 }

@@ -67,9 +67,9 @@ func TestFaultsInAGroup(t *testing.T) {
 		require.ErrorContains(t, broken.CheckOptions(spec, vmtypes.Files{}), "got newline")
 		_, err = broken.Archive()
 		require.ErrorContains(t, err, "got newline")
-		require.ErrorAs(t, simple.CheckOptions(spec, vmtypes.Files{}), new(*vmtypes.OptionsError))
+		require.ErrorAs(t, simple.CheckOptions(spec, vmtypes.Files{}), new(*vmtypes.FieldsError))
 		_, err = simple.Launch(t.Context(), spec, host)
-		require.ErrorAs(t, err, new(*vmtypes.OptionsError))
+		require.ErrorAs(t, err, new(*vmtypes.FieldsError))
 	}
 	spec.Options = nil
 	require.NoError(t, simple.CheckOptions(spec, vmtypes.Files{}))

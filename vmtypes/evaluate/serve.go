@@ -31,6 +31,9 @@ func serveRequest(ctx context.Context, text json.RawMessage, ask sandbox.Ask, te
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	t := Type{Source: q.Source, Name: q.Name, file: q.File}
+	if q.Cover {
+		ctx = vmtypes.WithCoverage(ctx, &vmtypes.Coverage{})
+	}
 	switch {
 	case q.Launch != nil:
 		return q.Launch.serveLaunch(ctx, t, ask), nil
@@ -41,6 +44,14 @@ func serveRequest(ctx context.Context, text json.RawMessage, ask sandbox.Ask, te
 		}
 		list, err := launchAll(ctx, t, specs, hostByQuestions(q.Texts.Host, ask))
 		return reply{Texts: list, Failure: newFailure(err)}, nil
+	case q.Sizes != nil:
+		loaded, err := t.loadType(ctx)
+		var r reply
+		if err == nil {
+			r.Sizes, err = sizesOf(ctx, loaded, q.Sizes)
+		}
+		r.Failure = newFailure(err)
+		return r, nil
 	case q.Input != nil:
 		return q.Input.serveInput(ctx, t, ask), nil
 	case q.Describe:
@@ -61,7 +72,7 @@ func (l *launch) serveLaunch(ctx context.Context, t Type, ask sandbox.Ask) reply
 		return reply{Failure: newFailure(err)}
 	}
 	p, err := loaded.Launch(ctx, l.VM.Spec, hostByQuestions(l.Host, ask))
-	return reply{Plan: p, Failure: newFailure(err)}
+	return reply{Plan: p, Failure: newFailure(err), Covered: vmtypes.CoverageOf(ctx).Take()}
 }
 
 // hostByQuestions returns the host with functions that ask the parent.
@@ -71,6 +82,14 @@ func hostByQuestions(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 		mustAsk(ask(question{Exists: path}, &is))
 		return is
 	}
+	host.DirectIO = func(path, format string) (is *bool) {
+		mustAsk(ask(question{DirectIO: path, Format: format}, &is))
+		return is
+	}
+	host.AIO = func(program string) (names []string) {
+		mustAsk(ask(question{AIO: program}, &names))
+		return names
+	}
 	host.Firmware = func() (list []vmtypes.FirmwareDescriptor) {
 		mustAsk(ask(question{Firmware: true}, &list))
 		return list
@@ -78,6 +97,18 @@ func hostByQuestions(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 	host.Topology = func() (t vmtypes.Topology) {
 		mustAsk(ask(question{Topology: true}, &t))
 		return t
+	}
+	host.Processors = func() (list []vmtypes.Processor) {
+		mustAsk(ask(question{Processors: true}, &list))
+		return list
+	}
+	host.PCI = func(address string) (d *vmtypes.PCIDevice) {
+		mustAsk(ask(question{PCI: address}, &d))
+		return d
+	}
+	host.Confidential = func() (c vmtypes.Confidential) {
+		mustAsk(ask(question{Confidential: true}, &c))
+		return c
 	}
 	return host
 }
@@ -123,7 +154,7 @@ func (r *test) serveTest(ctx context.Context, library *vmtypes.Library, tests Te
 		return nil, err
 	}
 	results, err := json.Marshal(tests(ctx, library, r.File, match))
-	return reply{Results: results}, err
+	return reply{Results: results, Covered: vmtypes.CoverageOf(ctx).Take()}, err
 }
 
 // diagnoseModule loads a module. If the module defines launch, diagnoseModule also loads it as a type.

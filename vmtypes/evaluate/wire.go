@@ -19,13 +19,16 @@ type request struct {
 	Source   vmtypes.Source
 	Name     string
 	File     string
-	Launch   *launch `json:",omitempty"`
-	Texts    *texts  `json:",omitempty"`
-	Input    *input  `json:",omitempty"`
-	Describe bool    `json:",omitempty"`
-	Diagnose string  `json:",omitempty"` // a file of the source
-	Test     *test   `json:",omitempty"`
-	Group    bool    `json:",omitempty"` // the process asks for jobs
+	Launch   *launch  `json:",omitempty"`
+	Texts    *texts   `json:",omitempty"`
+	Input    *input   `json:",omitempty"`
+	Sizes    *options `json:",omitempty"`
+	Describe bool     `json:",omitempty"`
+	Diagnose string   `json:",omitempty"` // a file of the source
+	Test     *test    `json:",omitempty"`
+	Group    bool     `json:",omitempty"` // the process asks for jobs
+	// Cover requests the counts of vmtypes.Coverage in each reply.
+	Cover bool `json:",omitempty"`
 }
 
 type launch struct {
@@ -54,6 +57,7 @@ type test struct{ File, Match string }
 // A reply is the result of a request or a job.
 type reply struct {
 	Plan        *plan.Plan           `json:",omitempty"`
+	Sizes       *vmspec.Sizes        `json:",omitempty"`
 	Description *vmtypes.Description `json:",omitempty"`
 	Texts       []string             `json:",omitempty"`
 	Output      string               `json:",omitempty"`
@@ -61,26 +65,36 @@ type reply struct {
 	Results     json.RawMessage      `json:",omitempty"` // as the Tester returned them
 	Archive     []byte               `json:",omitempty"`
 	Failure     *failure             `json:",omitempty"`
+	// Covered are the executions since the previous reply.
+	Covered vmtypes.CoverageCounts `json:",omitempty"`
 }
 
 // A question is a question about the host. In the process of a Group, it can also be a request for the next job,
 // together with the reply to the previous job.
 type question struct {
 	Exists   string `json:",omitempty"`
+	DirectIO string `json:",omitempty"` // an image
+	Format   string `json:",omitempty"` // of the image
+	AIO      string `json:",omitempty"` // QEMU's program
 	Firmware bool   `json:",omitempty"`
 	Topology bool   `json:",omitempty"`
-	Next     bool   `json:",omitempty"`
-	Reply    *reply `json:",omitempty"`
+	// Processors, Confidential and PCI ask for the facts with these names. PCI is an address.
+	Processors   bool   `json:",omitempty"`
+	Confidential bool   `json:",omitempty"`
+	PCI          string `json:",omitempty"`
+
+	Next  bool   `json:",omitempty"`
+	Reply *reply `json:",omitempty"`
 }
 
 // A failure is an error of package vmtypes. Doing is the context of the error; one of the other fields contains
 // the details.
 type failure struct {
-	Doing   string
-	Errors  vmtypes.Errors        `json:",omitempty"`
-	Faults  *vmtypes.FaultsError  `json:",omitempty"`
-	Options *vmtypes.OptionsError `json:",omitempty"`
-	Text    string                `json:",omitempty"`
+	Doing  string
+	Errors vmtypes.Errors       `json:",omitempty"`
+	Faults *vmtypes.FaultsError `json:",omitempty"`
+	Fields *vmtypes.FieldsError `json:",omitempty"`
+	Text   string               `json:",omitempty"`
 }
 
 // newFailure converts an error; nil stays nil.
@@ -98,8 +112,8 @@ func newFailure(err error) *failure {
 		f.Errors, detail = vmtypes.Errors{one}, one
 	case errors.As(err, &f.Faults):
 		detail = f.Faults
-	case errors.As(err, &f.Options):
-		detail = f.Options
+	case errors.As(err, &f.Fields):
+		detail = f.Fields
 	default:
 		return &failure{Text: err.Error()}
 	}
@@ -119,8 +133,8 @@ func (f *failure) asError() error {
 		detail = f.Errors
 	case f.Faults != nil:
 		detail = f.Faults
-	case f.Options != nil:
-		detail = f.Options
+	case f.Fields != nil:
+		detail = f.Fields
 	default:
 		detail = &vmtypes.Error{Message: f.Text}
 	}

@@ -53,21 +53,21 @@ func CPUList(cpus []int) string {
 }
 
 // checkCPUs checks CPU numbers of the host.
-func (c *checker) checkCPUs(what string, cpus []int) {
+func (c *checker) checkCPUs(what string, at Origin, cpus []int) {
 	for _, n := range cpus {
 		if n < 0 || n > maxCPU {
-			c.addFault(nil, "%s: the host can't have a CPU %d; the number must be 0 to %d", what, n, maxCPU)
+			c.addFault(at, "%s: the host can't have a CPU %d; the number must be 0 to %d", what, n, maxCPU)
 		}
 	}
 }
 
 // checkAffinity checks a rule.
-func (c *checker) checkAffinity(r Affinity) {
+func (c *checker) checkAffinity(r Affinity, at Origin) {
 	if len(r.CPUs) > MaxOptions {
-		c.addFault(nil, "hotplug.affinity: %d CPUs, at most %d are allowed", len(r.CPUs), MaxOptions)
+		c.addFault(at, "hotplug.affinity: %d CPUs, at most %d are allowed", len(r.CPUs), MaxOptions)
 		return
 	}
 	for n, list := range r.CPUs {
-		c.checkCPUs(fmt.Sprintf("hotplug.affinity: cpus[%d]", n), list)
+		c.checkCPUs(fmt.Sprintf("hotplug.affinity: cpus[%d]", n), at, list)
 	}
 }

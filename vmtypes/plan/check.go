@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ const (
 	// The maximum number of errors, and the maximum length of an error in bytes.
 	maxFaults  = 100
 	maxMessage = 2000
+	// The number of errors with a suggestion.
+	maxSuggestions = 10
+	// The maximum number of clients to search servers for.
+	maxClients = 64
 )
 
 // A Fault is an error in a plan.
@@ -44,7 +49,7 @@ func (f Fault) String() string {
 
 // Check returns all errors in the plan, or nil.
 func (p *Plan) Check() []Fault {
-	c := &checker{plan: p, defined: make(map[thing]Origin, len(p.QEMU.Args))}
+	c := &checker{plan: p, defined: make(map[thing]Origin, len(p.QEMU.Args)), users: map[thing]*Option{}}
 	if n := p.countLines(); n > MaxOptions {
 		c.addFault(nil, "the plan has %d options, files, taps, sockets and rules, at most %d are allowed", n, MaxOptions)
 		return c.faults
@@ -62,8 +67,14 @@ func (p *Plan) Check() []Fault {
 		c.checkOwn(&p.QEMU.Args[i]) // in the author's spelling
 		c.checkReferences(&options[i])
 		c.refuseCredentials(&options[i])
+		if !isJSON(&p.QEMU.Args[i]) {
+			c.checkID(&options[i])
+			c.checkValues(&options[i])
+		}
 	}
 	c.checkSingle(options)
+	c.checkMemory(options)
+	c.checkHardware(p.QEMU.Args, options)
 	c.checkFiles()
 	c.checkSockets()
 	c.checkRules()
@@ -105,7 +116,9 @@ type checker struct {
 	plan *Plan
 	// defined maps things to their origins.
 	defined map[thing]Origin
-	faults  []Fault
+	// users maps things that only one option can use to this option; nil is a thing for several options.
+	users  map[thing]*Option
+	faults []Fault
 }
 
 func (c *checker) addFault(origin Origin, format string, args ...any) {
@@ -126,7 +139,7 @@ func (c *checker) checkProcess(p Process) {
 	case !filepath.IsAbs(p.Executable):
 		c.addFault(nil, "%s: executable %q is not an absolute path", p.Name, p.Executable)
 	}
-	c.checkCPUs(p.Name, p.CPUs)
+	c.checkCPUs(p.Name, nil, p.CPUs)
 	total := 0
 	for i := range p.Args {
 		o := &p.Args[i]
@@ -224,10 +237,12 @@ func (c *checker) checkDescriptors() {
 		}
 	}
 	users := map[string]string{}
+	names := slices.Collect(maps.Keys(made))
 	for _, p := range c.plan.Processes() {
 		for _, name := range p.Descriptors() {
 			if _, ok := made[name]; !ok {
-				c.addFault(nil, "%s wants descriptor %q, but no part has a tap or a listener of that name", p.Name, name)
+				c.addFault(p.originOfDescriptor(name), "%s wants descriptor %q, but no part has a tap or a listener of that "+
+					"name%s", p.Name, name, c.didYouMean(name, names))
 			}
 			if other, ok := users[name]; ok {
 				c.addFault(made[name], "descriptor %q is used by %s and by %s", name, other, p.Name)
@@ -258,6 +273,30 @@ func (c *checker) defineIDs(o *Option) {
 		return
 	}
 	c.defined[thing{kind, id}] = o.Origin
+	if kind == qemuopt.Chardev && isShared(o) {
+		c.users[thing{kind, id}] = nil
+	}
+}
+
+// idBytes are the bytes of ids in QEMU (util/id.c, id_wellformed). The first byte is a letter.
+const idBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+
+// idLetters is the number of letters in idBytes.
+const idLetters = 52
+
+// checkID checks the form of the id that an option defines. QEMU accepts any id for audio and for some networks.
+func (c *checker) checkID(o *Option) {
+	known, id := qemuopt.Flag(o.Flag), o.ID()
+	if known == nil || id == "" {
+		return
+	}
+	switch known.Makes {
+	case "", qemuopt.AudioDev, qemuopt.Netdev:
+		return
+	}
+	if strings.Trim(id, idBytes) != "" || strings.IndexByte(idBytes, id[0]) >= idLetters {
+		c.addFault(o.Origin, "%s: %q cannot be an id: it must be a letter, followed by letters, digits, -, . and _", o.Flag, id)
+	}
 }
 
 // checkFiles checks the fields of copies for values that could be misunderstood.
@@ -293,8 +332,10 @@ func (c *checker) checkSingle(options []Option) {
 	}
 }
 
+// toChardev contains the options that accept chardev: and the id of a character device.
+var toChardev = []string{"-serial", "-parallel", "-debugcon", "-virtioconsole"}
+
 func (c *checker) checkOwn(o *Option) {
-	toChardev := []string{"-serial", "-parallel", "-debugcon", "-virtioconsole"}
 	if slices.Contains(toChardev, "-"+strings.TrimLeft(o.Flag, "-")) && strings.HasPrefix(o.Value, "mon:") {
 		c.addFault(o.Origin, "%s %s: mon: attaches a second monitor; the runner makes the monitor by itself", o.Flag, o.Value)
 	}
@@ -303,23 +344,6 @@ func (c *checker) checkOwn(o *Option) {
 	}
 	if !strings.HasPrefix(o.Flag, "-") {
 		c.addFault(o.Origin, "%q is not an option of QEMU: it must start with a dash", o.Flag)
-	}
-}
-
-// checkReferences checks that all references to ids lead to existing objects.
-func (c *checker) checkReferences(o *Option) {
-	kindOf := qemuopt.References(o.Flag, o.Backend())
-	for _, p := range o.Properties {
-		if p.Value == "" || p.Descriptor != "" {
-			continue
-		}
-		kind := kindOf(p.Key)
-		if kind == "" {
-			continue
-		}
-		if _, ok := c.defined[thing{kind, p.Value}]; !ok {
-			c.addFault(o.Origin, "%s %s: %s=%s, but there is no %s of that name", o.Flag, o.Value, p.Key, p.Value, kind)
-		}
 	}
 }
 
@@ -347,86 +371,4 @@ func (c *checker) checkSockets() {
 				path, len(path), MaxSocketPath)
 		}
 	}
-}
-
-// checkRules checks that the subject of each rule exists.
-func (c *checker) checkRules() {
-	device := func(kind, id string) {
-		if _, ok := c.defined[thing{qemuopt.DeviceID, id}]; !ok {
-			c.addFault(nil, "hotplug.%s: there is no device with the id %q", kind, id)
-		}
-	}
-	seen := map[string]bool{}
-	var memory, affinity, disks Rule
-	for _, r := range c.plan.Rules {
-		if key := r.String(); seen[key] {
-			c.addFault(nil, "hotplug.%s is given twice: %s", r.Kind(), key)
-		} else {
-			seen[key] = true
-		}
-		switch r := r.(type) {
-		case CPUs:
-			if strings.Count(r.ID, "%d") != 1 || strings.Count(r.ID, "%") != 1 {
-				c.addFault(nil, "hotplug.cpus: id = %q must contain one %%d, for the number of the CPU", r.ID)
-			}
-			if r.Boot < 1 || r.Maximum < r.Boot {
-				c.addFault(nil, "hotplug.cpus: boot = %d, maximum = %d; required: 1 <= boot <= maximum", r.Boot, r.Maximum)
-			}
-		case Balloon:
-			device("balloon", r.Device)
-			c.onlyOne(r, &memory, "would both follow vm.currentRam")
-		case Memory:
-			device("memory", r.Device)
-			c.onlyOne(r, &memory, "would both follow vm.currentRam")
-			if r.Base < 1 || r.Maximum < r.Base || r.Block < 1 {
-				c.addFault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; required: 1 <= base <= maximum and "+
-					"1 <= block", r.Base, r.Maximum, r.Block)
-			}
-		case Medium:
-			device("medium", r.Device)
-		case Disk:
-			device("disk", r.Device)
-		case Disks:
-			c.checkPluggable(r, device)
-			c.onlyOne(r, &disks, "would both attach the drives")
-		case Affinity:
-			c.checkAffinity(r)
-			c.onlyOne(r, &affinity, "would both place the guest's CPUs")
-		case Ports:
-			if _, ok := c.defined[thing{qemuopt.Netdev, r.Netdev}]; !ok {
-				c.addFault(nil, "hotplug.ports: there is no network backend with the id %q", r.Netdev)
-			}
-		case Password:
-			if r.Protocol != "spice" && r.Protocol != "vnc" {
-				c.addFault(nil, "hotplug.password: protocol = %q, but must be spice or vnc", r.Protocol)
-			}
-		}
-	}
-}
-
-// checkPluggable checks that the buses for disks and CD drives exist.
-func (c *checker) checkPluggable(r Disks, device func(kind, id string)) {
-	for _, bus := range r.Buses {
-		device("disks", bus)
-	}
-	if r.Driver == "" || len(r.Buses) < 1 || len(r.Buses) > MaxPluggedDisks {
-		c.addFault(nil, "hotplug.disks: driver = %q and %d buses; required: a driver and 1 to %d buses", r.Driver, len(r.Buses),
-			MaxPluggedDisks)
-	}
-	controller, _, isBus := strings.Cut(r.CDBus, ".")
-	switch {
-	case r.CDDriver == "" && r.CDBus+r.CDHolder == "":
-	case r.CDDriver == "" || !isBus:
-		c.addFault(nil, "hotplug.disks: cd_driver = %q, cd_bus = %q; required: a driver and a bus, such as usb.0", r.CDDriver, r.CDBus)
-	default:
-		device("disks", controller)
-	}
-}
-
-// onlyOne rejects a second rule that controls the same thing as first.
-func (c *checker) onlyOne(r Rule, first *Rule, both string) {
-	if *first != nil {
-		c.addFault(nil, "%s and %s %s; a machine can have one of them", *first, r, both)
-	}
-	*first = r
 }

@@ -94,10 +94,16 @@ func readRule(kind string, text []byte) (Rule, error) {
 		return decodeRule[Medium](text)
 	case Disk{}.Kind():
 		return decodeRule[Disk](text)
+	case Limits{}.Kind():
+		return decodeRule[Limits](text)
 	case Disks{}.Kind():
 		return decodeRule[Disks](text)
 	case Affinity{}.Kind():
 		return decodeRule[Affinity](text)
+	case NICs{}.Kind():
+		return decodeRule[NICs](text)
+	case Link{}.Kind():
+		return decodeRule[Link](text)
 	case Ports{}.Kind():
 		return decodeRule[Ports](text)
 	case Password{}.Kind():

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -168,6 +169,18 @@ func (p Process) Descriptors() []string {
 		}
 	}
 	return names
+}
+
+// originOfDescriptor returns the origin of the first option that uses a descriptor.
+func (p Process) originOfDescriptor(name string) Origin {
+	for _, o := range p.Args {
+		for _, prop := range o.Properties {
+			if slices.Contains(prop.descriptorNames(), name) {
+				return o.Origin
+			}
+		}
+	}
+	return nil
 }
 
 // firstDescriptor is the number of the first inherited descriptor, after the standard streams 0, 1 and 2.

@@ -26,6 +26,35 @@ type Plan struct {
 	Drives []Drive `json:"drives,omitempty"`
 	// Rules define what may change while the VM is running.
 	Rules Rules `json:"rules,omitempty"`
+	// RuleOrigins are the origins of Rules, in the same order. They may be missing.
+	RuleOrigins []Origin `json:"ruleOrigins,omitempty"`
+	// Warnings are about options of the configuration that work, but should be changed.
+	Warnings []Warning `json:"warnings,omitempty"`
+	// SecretFiles are files with secrets that the configuration names. The plan must not contain their content.
+	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
+}
+
+// A Warning is about a field of the configuration.
+type Warning struct {
+	// Path is the field, such as "vm.options.color".
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// A SecretFile is a file with a secret.
+type SecretFile struct {
+	// Path is the field of the configuration that names the file.
+	Path string `json:"path"`
+	// File is the absolute path of the file.
+	File string `json:"file"`
+}
+
+// RuleOrigin returns the origin of the rule with an index in Rules; empty if it is unknown.
+func (p *Plan) RuleOrigin(i int) Origin {
+	if i >= len(p.RuleOrigins) {
+		return nil
+	}
+	return p.RuleOrigins[i]
 }
 
 // GuestArchitecture returns the architecture of the guest in QEMU's spelling, such as x86_64 and aarch64. It is

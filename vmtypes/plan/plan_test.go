@@ -140,7 +140,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 			"the runner makes the monitor by itself",
 		},
 		"NUL":          {machine(device("a", "b", "c\x00d")), "contains a NUL byte"},
-		"nothing said": {machine(plan.Option{Flag: "-boot", List: true}), "neither a value nor properties"},
+		"empty option": {machine(plan.Option{Flag: "-boot", List: true}), "neither a value nor properties"},
 		"long word":    {machine(device("a", "b", strings.Repeat("c", plan.MaxWord))), "Linux allows"},
 		"many options": {machine(make([]plan.Option, plan.MaxOptions+1)...), "at most 16384 are allowed"},
 		"unused tap":   {withTap, "is not used by any option"},
@@ -326,4 +326,19 @@ func TestNamesAndValuesThatWouldBeMisread(t *testing.T) {
 		require.Equal(t, fmt.Sprintf(`qemu: environment variable %q="" cannot be set; a name has letters, digits and _`,
 			name), faults(p))
 	}
+}
+
+// A rule keeps the line that created it, in texts and for other processes.
+func TestOriginsOfRules(t *testing.T) {
+	t.Parallel()
+	at := plan.Origin{{File: "a.star", Line: 7, Function: "launch"}}
+	p := machine()
+	p.Rules, p.RuleOrigins = plan.Rules{plan.CPUs{Boot: 1, Maximum: 2, ID: "c%d"}, plan.Password{}}, []plan.Origin{at}
+	require.Regexp(t, `(?m)^rule cpus boot=1 maximum=2 id=c%d +# a\.star:7 launch$`, p.Why())
+	text, err := p.JSON()
+	require.NoError(t, err)
+	var read plan.Plan
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, at, read.RuleOrigin(0))
+	require.Empty(t, read.RuleOrigin(1))
 }

@@ -78,6 +78,14 @@ type Disk struct {
 	Device string `json:"device"`
 }
 
+// Limits means that the limits of a disk's speed can change (block_set_io_throttle).
+type Limits struct {
+	// Drive is the index in vm.drives of the drive with the limits.
+	Drive int `json:"drive"`
+	// Device is the id of the disk's device.
+	Device string `json:"device"`
+}
+
 // Disks means that disks can be attached and detached (device_add, device_del).
 type Disks struct {
 	// Driver is the driver of their devices.
@@ -123,6 +131,10 @@ func Device(r Rule) string {
 		return r.Device
 	case Disk:
 		return r.Device
+	case Limits:
+		return r.Device
+	case Link:
+		return r.Device
 	case Ports:
 		return r.Netdev
 	}
@@ -135,6 +147,7 @@ func (Balloon) Kind() string  { return "balloon" }
 func (Memory) Kind() string   { return "memory" }
 func (Medium) Kind() string   { return "medium" }
 func (Disk) Kind() string     { return "disk" }
+func (Limits) Kind() string   { return "limits" }
 func (Disks) Kind() string    { return "disks" }
 func (Password) Kind() string { return "password" }
 func (Ports) Kind() string    { return "ports" }
@@ -158,6 +171,10 @@ func (r Medium) String() string {
 
 func (r Disk) String() string {
 	return fmt.Sprintf("disk drive=%d device=%s", r.Drive, r.Device)
+}
+
+func (r Limits) String() string {
+	return fmt.Sprintf("limits drive=%d device=%s", r.Drive, r.Device)
 }
 
 func (r Disks) String() string {
@@ -187,6 +204,7 @@ func (Balloon) rule()  {}
 func (Memory) rule()   {}
 func (Medium) rule()   {}
 func (Disk) rule()     {}
+func (Limits) rule()   {}
 func (Disks) rule()    {}
 func (Password) rule() {}
 func (Ports) rule()    {}

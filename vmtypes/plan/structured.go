@@ -22,7 +22,7 @@ func (o Option) Structured() Option {
 	if o.List || o.Value == "" || !known.List {
 		return o
 	}
-	if strings.HasPrefix(o.Value, "{") {
+	if isJSON(&o) {
 		return o.fromJSON()
 	}
 	value, pairs := qemuopt.Parse(o.Value)
@@ -32,6 +32,9 @@ func (o Option) Structured() Option {
 	}
 	return o
 }
+
+// isJSON reports whether a type wrote the properties of an option as JSON.
+func isJSON(o *Option) bool { return !o.List && strings.HasPrefix(o.Value, "{") }
 
 // fromJSON extracts the properties of -device {"driver": …}. Properties of nested objects have names with dots,
 // like in QEMU's own lists.

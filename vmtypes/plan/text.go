@@ -67,8 +67,8 @@ func (p *Plan) Lines() []Line {
 	for _, d := range p.Drives {
 		w.writeLine("drive "+d.String(), nil)
 	}
-	for _, r := range p.Rules {
-		w.writeLine("rule "+r.String(), nil)
+	for i, r := range p.Rules {
+		w.writeLine("rule "+r.String(), p.RuleOrigin(i))
 	}
 	return w.lines
 }
@@ -177,7 +177,7 @@ func (w *textWriter) writeProcess(title string, p Process) {
 		w.writeLine("    on CPUs "+CPUList(p.CPUs), nil)
 	}
 	for _, o := range p.Args {
-		w.writeLine("    "+strings.Join(o.Words(descriptorName), " "), o.Origin)
+		w.writeLine("    "+o.Text(), o.Origin)
 	}
 	for _, a := range p.Access {
 		w.writeLine("    access "+a.Mode+" "+a.Path, a.Origin)
@@ -192,6 +192,9 @@ func (w *textWriter) writeProcess(title string, p Process) {
 		w.writeLine("    ready when "+p.Ready+" exists", nil)
 	}
 }
+
+// Text returns the option as in the text form, printable.
+func (o Option) Text() string { return printable.Line(strings.Join(o.Words(descriptorName), " ")) }
 
 // descriptorName returns a name for a descriptor instead of its number.
 func descriptorName(name string) string { return "<" + name + ">" }

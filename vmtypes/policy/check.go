@@ -40,6 +40,12 @@ type Violation struct {
 	Origin plan.Origin
 	// Rule is the place in the policy that denies it: "file:line".
 	Rule string
+
+	// list and word are what the rule would have to contain; word is "" if no word can allow the thing. option is the
+	// denied option of QEMU, and helper the denied process, if any.
+	list, word string
+	option     *plan.Option
+	helper     *plan.Process
 }
 
 // String returns the violation on several lines.
@@ -140,6 +146,7 @@ type checker struct {
 	number     int          // of the rule
 	at         *plan.Option // the option that is being judged; if nil, what describes the thing
 	what       string
+	helper     *plan.Process // the denied process, if the violation is about a whole process
 	violations []Violation
 	own        *uses // additionally allowed uses, for CheckReceived; may be nil
 }
@@ -149,12 +156,16 @@ func (p *Policy) locationOf(path string) string {
 	return fmt.Sprintf("%s:%d", p.file, p.line(path))
 }
 
-// denyByList adds a violation of a list of the rule, or of the rule as a whole.
-func (c *checker) denyByList(list, why string) {
-	v := Violation{What: c.what, Why: why}
+// denyByList adds a violation of a list of the rule, or of the rule as a whole, that no word in a list can allow.
+func (c *checker) denyByList(list, why string) { c.denyWord(list, "", why) }
+
+// denyWord adds a violation of a list of the rule that the word would allow.
+func (c *checker) denyWord(list, word, why string) {
+	v := Violation{What: c.what, Why: why, list: list, word: word, helper: c.helper}
 	if c.at != nil {
 		v.Origin = c.at.Origin
 		if c.at.Flag != "" {
+			v.option = c.at
 			v.What = strings.Join(c.at.Words(func(name string) string { return "<" + name + ">" }), " ")
 		}
 	}
@@ -184,20 +195,14 @@ func (c *checker) allowWord(list, word, name string) bool {
 			return true
 		}
 	}
-	c.denyByList(list, name+" is not in its list "+list)
+	c.denyWord(list, word, name+" is not in its list "+list)
 	return false
 }
 
 // patternsOf returns a list of the rule, with "stock" replaced by its meaning.
 func (c *checker) patternsOf(list string) []string {
-	r := c.rule
-	own := map[string][]string{
-		"flags": r.Flags, "devices": r.Devices, "backends": r.Backends, "read": r.Read, "write": r.Write,
-		"programs": r.Programs, "environment": r.Environment, "networks": r.Networks, "listen": r.Listen,
-		"options": r.Options,
-	}[list]
 	var all []string
-	for _, pattern := range own {
+	for _, pattern := range *c.rule.listOf(list) {
 		if pattern == Stock {
 			all = append(all, stockWords(list)...)
 		} else {
@@ -232,7 +237,7 @@ func (c *checker) checkFile(access, name string) {
 			return
 		}
 	}
-	c.denyByList(access, verb+name+" is not allowed")
+	c.denyWord(access, name, verb+name+" is not allowed")
 }
 
 // isBelow reports whether a path is below a folder.
@@ -294,5 +299,5 @@ func (c *checker) checkListen(host, port string) {
 			return
 		}
 	}
-	c.denyByList("listen", "listening on "+where+" is not in its list listen")
+	c.denyWord("listen", where, "listening on "+where+" is not in its list listen")
 }

@@ -26,7 +26,8 @@ func stockWords(list string) []string {
 		"helpers":  "/usr/bin/swtpm /usr/local/bin/swtpm /usr/bin/passt /usr/local/bin/passt",
 		"networks": "masquerade passt user",
 		"listen":   "127.0.0.1:* [::1]:*",
-		"options":  "diskBus hotplugPorts localTime networkCard panic pcie secureBoot tpm usb video virtio virtioDrivers watchdog",
+		"options": "diskBus hostCaches hotplugPorts hugePages hyperv iommu localTime networkCard numaNodes panic pcie " +
+			"secureBoot sharedMemory smt sound tpm usb video virtio virtioDrivers vsock vsockCid watchdog",
 	}[list])
 }
 

@@ -65,6 +65,15 @@ type Rule struct {
 	Unsandboxed bool `yaml:"unsandboxed"`
 }
 
+// listOf returns the list of words with a key; nil for the other keys.
+func (r *Rule) listOf(key string) *[]string {
+	return map[string]*[]string{
+		"flags": &r.Flags, "devices": &r.Devices, "backends": &r.Backends, "read": &r.Read, "write": &r.Write,
+		"programs": &r.Programs, "environment": &r.Environment, "networks": &r.Networks, "listen": &r.Listen,
+		"options": &r.Options, "exact": &r.Exact,
+	}[key]
+}
+
 // A Helper is a program that may run next to QEMU.
 type Helper struct {
 	// Program is a pattern of paths, or "stock".

@@ -115,7 +115,7 @@ func attacks() []attack {
 			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow", "read-only": True})`), "reading /etc/shadow is not allowed",
 		},
 		{
-			"a block node whose driver is unknown",
+			"a block node with an unknown driver",
 			options(`option("-blockdev", None, {"driver": "https", "node-name": "x", "url": "https://x/y"})`),
 			"what the block driver https opens is unknown",
 		},
@@ -325,7 +325,7 @@ func attacks() []attack {
 			"which is not in its list helpers",
 		},
 		{
-			"passt with a descriptor of its own", `part(helpers = [process("x", "/usr/bin/passt",
+			"passt with its own descriptor", `part(helpers = [process("x", "/usr/bin/passt",
 				["--no-map-gw", option("--fd", "7")], role = "network")])`,
 			"which is not in its list helpers",
 		},

@@ -24,7 +24,7 @@ func (c *checker) checkQEMU(p *plan.Plan) {
 	}
 	c.what = "QEMU"
 	if !sandboxed && !c.rule.Unsandboxed {
-		c.denyByList("unsandboxed", "it runs without -sandbox on,elevateprivileges=deny,spawn=deny")
+		c.denyWord("unsandboxed", "true", "it runs without -sandbox on,elevateprivileges=deny,spawn=deny")
 	}
 	count := 0
 	for i := range q.Args {
@@ -33,7 +33,7 @@ func (c *checker) checkQEMU(p *plan.Plan) {
 		}
 	}
 	if count > 1 && !c.rule.Unsandboxed {
-		c.denyByList("unsandboxed", "it has -sandbox more than once; put all its properties into one")
+		c.denyWord("unsandboxed", "true", "it has -sandbox more than once; put all its properties into one")
 	}
 }
 
@@ -73,7 +73,11 @@ func (c *checker) checkProgram(name string) {
 			return
 		}
 	}
-	c.denyByList("programs", "the program "+name+" is not in its list programs")
+	word := ""
+	if path.IsAbs(name) && path.Clean(name) == name {
+		word = name
+	}
+	c.denyWord("programs", word, "the program "+name+" is not in its list programs")
 }
 
 // isCleanPath reports whether a path contains no . or .. or // elements.
@@ -124,7 +128,9 @@ func (c *checker) checkHelper(h plan.Process) {
 		}
 	}
 	command := strings.Join(append([]string{h.Executable}, h.Argv()...), " ")
-	c.denyByList("helpers", "it runs "+command+", which is not in its list helpers")
+	c.helper = &h
+	c.denyWord("helpers", h.Executable, "it runs "+command+", which is not in its list helpers")
+	c.helper = nil
 }
 
 // argumentsMatch reports whether each argument matches one of the patterns.

@@ -42,7 +42,7 @@ func TestAReceivedTypeDoesWhatTheOwnDoes(t *testing.T) {
 		"more hardware":             {`part(options = [option("-device", "usb-kbd", {"id": "k"})])`, "None", ""},
 		"less hardware":             {"None", `part(options = [option("-device", "usb-kbd", {"id": "k"})])`, ""},
 		"firmware":                  {`part(options = [option("-device", "virtio-net-pci", {"romfile": "/usr/share/qemu/x"})])`, "None", ""},
-		"a file of its own folder":  {`part(files = [copy_once("/usr/share/qemu/x", to = host.dataDir + "/x")])`, "None", ""},
+		"a file in its own folder":  {`part(files = [copy_once("/usr/share/qemu/x", to = host.dataDir + "/x")])`, "None", ""},
 		"the own helper":            {shell, shell, ""},
 		"the own helper, unlimited": {virtual, virtual, ""},
 		"another helper": {

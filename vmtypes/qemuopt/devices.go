@@ -11,9 +11,6 @@ type Device struct {
 	Names string
 	// Noun describes the devices: "a disk".
 	Noun string
-	// PCI is set if the devices use a slot of a PCI bus. Devices with names that end in -pci always do. Devices
-	// with names that end in -device or -ccw never do.
-	PCI bool
 	// Stock is set if the stock types use the devices, or let the user choose them. A policy's lists include them
 	// with the word "stock".
 	Stock bool
@@ -21,70 +18,65 @@ type Device struct {
 
 // devices are searched in order; the first matching row counts.
 var devices = []Device{
-	{"virtio-net-*", aNetworkCard, true, true},
-	{"e1000 e1000e rtl8139 pcnet", aNetworkCard, true, true},
-	{"usb-net", aNetworkCard, false, true},
-	{"ne2k_isa", aNetworkCard, false, false},
-	{"virtio-net* e1000* ne2k* i825* vmxnet3 igb tulip sungem", aNetworkCard, true, false},
+	{"virtio-net-*", aNetworkCard, true},
+	{"e1000 e1000e rtl8139 pcnet", aNetworkCard, true},
+	{"usb-net", aNetworkCard, true},
+	{"ne2k_isa", aNetworkCard, false},
+	{"virtio-net* e1000* ne2k* i825* vmxnet3 igb tulip sungem", aNetworkCard, false},
 
-	{"tpm-crb tpm-tis tpm-tis-device", "a TPM", false, true},
-	{"tpm-*", "a TPM", false, false},
+	{"tpm-crb tpm-tis tpm-tis-device", "a TPM", true},
+	{"tpm-*", "a TPM", false},
 
-	{"virtio-blk-*", "a disk", false, true},
-	{"scsi-hd ide-hd usb-storage", "a disk", false, true},
-	{"nvme", "a disk", true, false},
-	{"nvme-ns scsi-block vhost-user-blk-pci", "a disk", false, false},
-	{"ide-cd scsi-cd", "a CD drive", false, true},
-	{"virtio-scsi-*", "a disk controller", false, true},
-	{"lsi53c895a lsi megasas mptsas1068 ahci ich9-ahci pvscsi vhost-scsi-pci", "a disk controller", true, false},
+	{"virtio-blk-*", "a disk", true},
+	{"scsi-hd ide-hd usb-storage", "a disk", true},
+	{"nvme nvme-ns scsi-block vhost-user-blk-pci", "a disk", false},
+	{"ide-cd scsi-cd", "a CD drive", true},
+	{"virtio-scsi-*", "a disk controller", true},
+	{"lsi53c895a lsi megasas mptsas1068 ahci ich9-ahci pvscsi vhost-scsi-pci", "a disk controller", false},
 
-	{"VGA cirrus-vga qxl-vga virtio-vga", "a video card", true, true},
-	{"virtio-gpu-*", "a video card", false, true},
-	{"virtio-vga-gl qxl vmware-svga bochs-display secondary-vga", "a video card", true, false},
-	{"ramfb", "a video card", false, false},
-	{"AC97 ich9-intel-hda", "a sound device", true, true},
-	{"hda-duplex", "a sound device", false, true},
-	{"intel-hda ES1370 virtio-sound-pci", "a sound device", true, false},
-	{"sb16 hda-micro hda-output usb-audio", "a sound device", false, false},
+	{"VGA cirrus-vga qxl-vga virtio-vga", "a video card", true},
+	{"virtio-gpu-*", "a video card", true},
+	{"virtio-vga-gl qxl vmware-svga bochs-display secondary-vga ramfb", "a video card", false},
+	{"AC97 ich9-intel-hda", "a sound device", true},
+	{"hda-duplex", "a sound device", true},
+	{"intel-hda ES1370 virtio-sound-pci sb16 hda-micro hda-output usb-audio", "a sound device", false},
 
-	{"qemu-xhci ich9-usb-ehci1", aUSBController, true, true},
-	{"ich9-usb-uhci1 ich9-usb-uhci2 ich9-usb-uhci3", aUSBController, true, true},
-	{"nec-usb-xhci usb-ehci piix3-usb-uhci pci-ohci", aUSBController, true, false},
-	{"usb-kbd usb-redir usb-tablet", "a USB device", false, true},
-	{"usb-host", "a device of the host", false, false},
-	{"usb-*", "a USB device", false, false},
+	{"qemu-xhci ich9-usb-ehci1", aUSBController, true},
+	{"ich9-usb-uhci1 ich9-usb-uhci2 ich9-usb-uhci3", aUSBController, true},
+	{"nec-usb-xhci usb-ehci piix3-usb-uhci pci-ohci", aUSBController, false},
+	{"usb-kbd usb-redir usb-tablet", "a USB device", true},
+	{"usb-host", "a device of the host", false},
+	{"usb-*", "a USB device", false},
 
-	{"virtio-balloon-*", "the memory balloon", false, true},
-	{"virtio-rng-*", "a source of random numbers", false, true},
-	{"virtio-mem-pci", "memory", true, true},
-	{"pc-dimm nvdimm virtio-pmem-pci", "memory", false, false},
-	{"isa-serial virtserialport virtio-serial-*", "a serial port", false, true},
-	{"pci-serial pci-serial-2x", "a serial port", true, false},
-	{"virtconsole spapr-vty", "a serial port", false, false},
-	{"intel-iommu", "an IOMMU", false, true},
-	{"amd-iommu virtio-iommu-pci", "an IOMMU", false, false},
-	{"pcie-root-port", aPort, true, true},
-	{"ioh3420 pci-bridge pcie-pci-bridge pxb-pcie x3130-upstream xio3130-downstream", aPort, true, false},
-	{"i6300esb", "a watchdog", true, true},
-	{"ib700 diag288 itco", "a watchdog", false, false},
-	{"pvpanic pvpanic-pci", "the device that reports panics", false, true},
-	{"virtio-9p-pci vhost-user-fs-pci virtio-9p-device", "a file system shared with the host", false, false},
-	{"vhost-vsock-pci vhost-vsock-device vhost-user-vsock-pci", "a socket to the host (vsock)", false, false},
-	{"vfio-pci*", "a device of the host", true, false},
-	{"vfio-ap vfio-ccw", "a device of the host", false, false},
-	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false, false},
+	{"virtio-balloon-*", "the memory balloon", true},
+	{"virtio-rng-*", "a source of random numbers", true},
+	{"virtio-mem-pci", "memory", true},
+	{"pc-dimm nvdimm virtio-pmem-pci", "memory", false},
+	{"isa-serial virtserialport virtio-serial-*", "a serial port", true},
+	{"pci-serial pci-serial-2x virtconsole spapr-vty", "a serial port", false},
+	{"intel-iommu", "an IOMMU", true},
+	{"amd-iommu virtio-iommu-pci", "an IOMMU", false},
+	{"pcie-root-port", aPort, true},
+	{"ioh3420 pci-bridge pcie-pci-bridge pxb-pcie x3130-upstream xio3130-downstream", aPort, false},
+	{"i6300esb", "a watchdog", true},
+	{"ib700 diag288 itco", "a watchdog", false},
+	{"pvpanic pvpanic-pci", "the device that reports panics", true},
+	{"vmgenid", "the id of the guest's generation", true},
+	{"virtio-9p-pci vhost-user-fs-pci virtio-9p-device", "a file system shared with the host", false},
+	{"vhost-vsock-pci vhost-vsock-device vhost-user-vsock-pci", "a socket to the host (vsock)", false},
+	{"vfio-pci* vfio-ap vfio-ccw", "a device of the host", false},
+	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false},
 
 	// On a machine with PCI, these names mean the device with the suffix -pci.
-	{"virtio-blk", "a disk", true, false},
-	{"virtio-scsi", "a disk controller", true, false},
-	{"virtio-serial", "a serial port", true, false},
-	{"virtio-gpu", "a video card", true, false},
-	{"virtio-balloon", "the memory balloon", true, false},
-	{"virtio-rng", "a source of random numbers", true, false},
+	{"virtio-blk", "a disk", false},
+	{"virtio-scsi", "a disk controller", false},
+	{"virtio-serial", "a serial port", false},
+	{"virtio-gpu", "a video card", false},
+	{"virtio-balloon", "the memory balloon", false},
+	{"virtio-rng", "a source of random numbers", false},
 
-	// Without a noun: parts of a machine, for -global, and other devices.
-	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", false, true},
-	{"edu ivshmem-plain ivshmem-doorbell pci-testdev", "", true, false},
+	// Without a noun: parts of a machine, for -global.
+	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", true},
 }
 
 // Nouns of several rows.
@@ -114,17 +106,11 @@ func FindDevice(driver string) Device {
 // IsNetworkCard reports whether a device is a network card.
 func IsNetworkCard(driver string) bool { return FindDevice(driver).Noun == aNetworkCard }
 
-// IsPCI reports whether a device uses a slot of a PCI bus. Devices on other buses have the bus as a prefix or
-// suffix of their name.
-func IsPCI(driver string) bool {
-	switch {
-	case strings.HasSuffix(driver, "-device"), strings.HasSuffix(driver, "-ccw"):
-		return false
-	case strings.HasSuffix(driver, "-pci"), strings.Contains(driver, "-pci-"):
-		return true
-	}
-	return FindDevice(driver).PCI
-}
+// IsVirtioDisk reports whether a device is a virtio disk, which Linux names vda, vdb and so on.
+func IsVirtioDisk(driver string) bool { return strings.HasPrefix(driver, "virtio-blk") }
+
+// IsPCI reports whether a device uses a slot of a PCI bus.
+func IsPCI(driver string) bool { return BusOf(driver) == PCI }
 
 // StockDevices returns the names of the devices that the stock types use, some of them with * at the end.
 func StockDevices() []string {
@@ -158,7 +144,7 @@ var deviceProperties = []Property{
 	{"fsdev", Text, "", FSDev},
 
 	{"mac", Text, MAC, ""},
-	{"serial wwn model ver vendor product", Text, DiskIdentity, ""},
+	{"serial guid wwn model ver vendor product", Text, DiskIdentity, ""},
 	{"device_id", Unknown, DiskIdentity, ""},
 	{"bootindex", Unknown, BootOrder, ""},
 	{"rombar", Text, BootOrder, ""},

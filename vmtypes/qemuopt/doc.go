@@ -5,7 +5,7 @@
 // each group of properties with the same meaning. For each kind of device there is a [Device]. Several packages read
 // the table:
 //
-//   - plan checks that ids are unique and that references lead to an existing option
+//   - plan checks that ids are unique, that references lead to an existing option, and that each device has a place
 //   - vmtypes finds the drives, ports and the TPM of a machine
 //   - vmtypes/policy denies everything that can touch the host or is unknown
 //   - vmtypes/confinement computes what QEMU needs from the host for an option
@@ -15,7 +15,8 @@
 //   - runner/migrate/handover compares the hardware of a migrated machine
 //
 // To add a device for all these packages, add it to devices.go. Add properties that only this device has to the rows of
-// -device. A test requires a row for everything that the stock types and the examples use.
+// -device. A test requires a row for everything that the stock types and the examples use. buses.go describes the buses
+// of devices and machines; forms.go describes the form of values.
 //
 // # The host
 //

@@ -125,15 +125,23 @@ const (
 // Options returns all rows of options.
 func Options() []Option { return slices.Clone(options) }
 
+// rowsByFlag contains the rows of options by their flag, in their order.
+var rowsByFlag = indexRows()
+
+func indexRows() map[string][]*Option {
+	rows := make(map[string][]*Option, len(options))
+	for i := range options {
+		rows[options[i].Flag] = append(rows[options[i].Flag], &options[i])
+	}
+	return rows
+}
+
 // Flag returns the row of a flag, spelled with one or two dashes, or nil.
 func Flag(flag string) *Option {
-	flag = "-" + strings.TrimLeft(flag, "-")
-	for i := range options {
-		if o := &options[i]; o.Flag == flag && o.Backend == "" {
-			return o
-		}
+	if strings.HasPrefix(flag, "--") || !strings.HasPrefix(flag, "-") {
+		flag = "-" + strings.TrimLeft(flag, "-")
 	}
-	return nil
+	return Exactly(flag, "")
 }
 
 // Find returns the row for a flag with a backend: the row of the backend itself, otherwise of its family,
@@ -142,9 +150,8 @@ func Find(flag, backend string) *Option {
 	if o := Exactly(flag, backend); o != nil {
 		return o
 	}
-	for i := range options {
-		o := &options[i]
-		if o.Flag == flag && matchesName(o.Backend, backend) {
+	for _, o := range rowsByFlag[flag] {
+		if matchesName(o.Backend, backend) {
 			return o
 		}
 	}
@@ -153,8 +160,8 @@ func Find(flag, backend string) *Option {
 
 // Exactly returns the row of the backend itself, or nil.
 func Exactly(flag, backend string) *Option {
-	for i := range options {
-		if o := &options[i]; o.Flag == flag && o.Backend == backend {
+	for _, o := range rowsByFlag[flag] {
+		if o.Backend == backend {
 			return o
 		}
 	}

@@ -33,7 +33,7 @@ var options = []Option{
 	{Flag: "-cpu", Backend: "host", OfHost: true},
 	{Flag: "-smp", Once: true, Implied: "cpus", List: true, Guest: CPUTopology, Text: Text, Known: true, Stock: true},
 	{Flag: "-m", Once: true, Implied: "size", List: true, Guest: RAM, Text: Text, Known: true, Stock: true},
-	{Flag: "-numa", Implied: "type", Backed: true, List: true, Guest: RAM, Key: "nodeid"},
+	{Flag: "-numa", Implied: "type", Backed: true, List: true, Guest: RAM, Key: "nodeid", Stock: true},
 	{Flag: "-mem-path", Guest: HostOnly},
 	{Flag: "-mem-prealloc", Guest: HostOnly},
 	{Flag: "-overcommit", List: true, Guest: HostOnly},
@@ -116,6 +116,7 @@ var options = []Option{
 			{"id share", Text, Viewers, ""},
 			{"tls-creds password-secret", Text, Viewers, Object},
 			{"audiodev", Text, Viewers, AudioDev},
+			{"display", Unknown, Viewers, DeviceID},
 		},
 	},
 	{Flag: "-spice", List: true, Guest: Viewers, Known: true, Stock: true, Properties: []Property{
@@ -257,7 +258,7 @@ var options = []Option{
 	}},
 	{
 		Flag: "-object", Backend: "filter-*", Guest: Network,
-		Properties: []Property{{"netdev", Unknown, Network, Netdev}},
+		Properties: []Property{{"netdev", Unknown, Network, Netdev}, {"indev outdev", Unknown, Network, Chardev}},
 	},
 	{Flag: "-object", Backend: "iothread", Known: true, Stock: true, Guest: HostOnly, Properties: idOnly},
 	{Flag: "-object", Backend: "memory-backend-file", Known: true, Guest: HostOnly, Properties: []Property{
