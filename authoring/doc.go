@@ -4,6 +4,7 @@
 // To create and edit a type:
 //
 //   - [vmop/authoring/scaffold] creates a VM type, with a test and a sample that pass.
+//   - [vmop/authoring/adopt] proposes a change of a type, or a new type, from a command line of QEMU.
 //   - [vmop/authoring/reference] describes everything that a type can use: builtins, the fields of
 //     vm and host, the modules of the library. The manual, stubs, schemas and the language server
 //     use it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -25,14 +26,13 @@ import (
 
 // An attempt is one start of QEMU with its helpers.
 type attempt struct {
-	dir    folder
-	plan   *plan.Plan
+	*trial
 	args   []plan.Option
 	reason string // why a device was lost
-	// withoutKVM means that the plan uses KVM, and KVM is unavailable.
-	withoutKVM bool
-	open       map[string]*os.File
-	running    []*child
+	open   map[string]*os.File
+	// answering contains the listeners that replace absent helpers.
+	answering []net.Listener
+	running   []*child
 }
 
 // A child is a process of an attempt.
@@ -50,9 +50,9 @@ func (a *attempt) runningProcess() plan.Process {
 	return q
 }
 
-// startAndInspect starts everything, inspects the machine, and ends it. It returns the index of an option with a
-// missing device of the host, or -1.
-func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result) int {
+// startAndInspect starts QEMU and the helpers, inspects the machine, and stops them. It returns the index of an option
+// with a missing device of the host, or -1. again means that the trial has changed, and requires another attempt.
+func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result) (lost int, again bool) {
 	// The kernel ends the processes when this thread ends for any reason.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -60,12 +60,12 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 	defer a.stopProcesses()
 	if err := a.startHelpers(ctx); err != nil {
 		*r = r.untestable(err)
-		return -1
+		return -1, false
 	}
 	near, far, err := socketPair()
 	if err != nil {
 		*r = r.untestable(err)
-		return -1
+		return -1, false
 	}
 	session := qmp.New(near)
 	defer session.Close()
@@ -76,7 +76,7 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 	}
 	if err != nil {
 		*r = r.untestable(err)
-		return -1
+		return -1, false
 	}
 	m := inspection{ctx: ctx, session: session, plan: a.plan, args: a.args}
 	err = m.examineMachine(r)
@@ -87,7 +87,7 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 	said := strings.TrimSpace(qemu.stderr.String())
 	switch {
 	case err == nil:
-		r.Warnings = planWarnings(said)
+		r.Warnings = a.planWarnings(said)
 	case ctx.Err() != nil:
 		r.Failures = []Failure{{Message: "QEMU has not created the machine: " + context.Cause(ctx).Error()}}
 	case said == "":
@@ -95,16 +95,23 @@ func (a *attempt) startAndInspect(ctx context.Context, program string, r *Result
 			qemu.cmd.ProcessState, err)}}
 	default:
 		if lost := a.lostDeviceOption(said); lost >= 0 {
-			return lost
+			return lost, true
+		}
+		if strings.Contains(said, noMemory) && !a.unreserved {
+			a.unreserved = true
+			return -1, true
 		}
 		if what := a.missingHostPart(said); what != "" {
 			r.Untried = "it needs " + what
-			return -1
+			return -1, false
 		}
 		r.Failures = []Failure{{Message: said + a.helpersSaid()}}
 	}
-	return -1
+	return -1, false
 }
+
+// noMemory is the text in QEMU's errors if the host does not have enough memory for the guest.
+const noMemory = "Cannot allocate memory"
 
 // watchExit returns a channel that is closed when QEMU has ended. It kills QEMU after a failed query.
 func (c *child) watchExit(err error) <-chan struct{} {
@@ -158,18 +165,27 @@ func (a *attempt) missingHostPart(said string) string {
 	case found && (strings.Contains(after, "No such file") || strings.Contains(after, "Permission denied")):
 		return "/dev/" + after[:strings.IndexFunc(after+" ",
 			func(r rune) bool { return strings.ContainsRune(" ':,;\n", r) })]
-	case strings.Contains(said, "Cannot allocate memory"):
-		return "more memory than is available"
+	case strings.Contains(said, noMemory):
+		return "more memory than this computer promises (/proc/sys/vm/overcommit_memory)"
 	}
 	return ""
 }
 
+// notOurs are texts in QEMU's warnings that concern the computer or the replacements instead of the plan.
+var notOurs = []string{
+	"TCG doesn't support requested feature", "hub 9", "hub port", "VHOST_USER_PROTOCOL_F_CONFIG",
+}
+
 // planWarnings returns the lines of QEMU's output that concern the plan.
-func planWarnings(said string) []string {
+func (a *attempt) planWarnings(said string) []string {
+	others := notOurs
+	if !a.kvm {
+		others = append(slices.Clone(others), "topoext", "doesn't support hyperthreading") // in TCG
+	}
 	var list []string
 	for line := range strings.Lines(said) {
-		ours := strings.Contains(line, "hub 9") || strings.Contains(line, "hub port")
-		if line = strings.TrimSpace(line); line != "" && !ours {
+		line = strings.TrimSpace(line)
+		if line != "" && !slices.ContainsFunc(others, func(text string) bool { return strings.Contains(line, text) }) {
 			list = append(list, line)
 		}
 	}
@@ -178,22 +194,32 @@ func planWarnings(said string) []string {
 
 // startHelpers creates the sockets and starts the helpers.
 func (a *attempt) startHelpers(ctx context.Context) error {
+	answered := maps.Clone(a.answered)
 	for _, l := range a.plan.Listeners {
-		path := a.dir.substitutePath(l.Path)
-		_ = os.Remove(path) // from an earlier attempt
-		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		listener, err := a.listenOn(l.Path)
 		if err != nil {
-			return fmt.Errorf("create the socket %s: %w", l.Path, err)
+			return err
 		}
-		listener.SetUnlinkOnClose(false)
+		if answered[l.Path] {
+			delete(answered, l.Path)
+			a.answerOn(listener)
+			continue
+		}
 		a.open[l.Name], err = listener.File()
 		listener.Close()
 		if err != nil {
 			return fmt.Errorf("create the socket %s: %w", l.Path, err)
 		}
 	}
+	for path := range answered {
+		listener, err := a.listenOn(path)
+		if err != nil {
+			return err
+		}
+		a.answerOn(listener)
+	}
 	for _, h := range a.plan.Helpers {
-		if h.Role == plan.RoleNetwork {
+		if h.Role == plan.RoleNetwork || a.absent[h.Name] {
 			continue // a hub replaces the network
 		}
 		if err := a.startHelper(ctx, h); err != nil {
@@ -203,11 +229,26 @@ func (a *attempt) startHelpers(ctx context.Context) error {
 	return nil
 }
 
-func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
-	path, err := exec.LookPath(h.Executable)
+// listenOn listens on the replacement of a unix socket.
+func (a *attempt) listenOn(path string) (*net.UnixListener, error) {
+	place := a.dir.substitutePath(path)
+	_ = os.Remove(place) // from an earlier attempt
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: place, Net: "unix"})
 	if err != nil {
-		path, err = exec.LookPath(filepath.Base(h.Executable))
+		return nil, fmt.Errorf("create the socket %s: %w", path, err)
 	}
+	listener.SetUnlinkOnClose(false)
+	return listener, nil
+}
+
+// answerOn answers connections to a listener until the attempt ends.
+func (a *attempt) answerOn(l net.Listener) {
+	a.answering = append(a.answering, l)
+	go answerAll(l)
+}
+
+func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
+	path, err := findHelper(h)
 	if err != nil {
 		return Needs{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
 	}
@@ -246,8 +287,8 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 // readyInterval is the polling interval for helpers to become ready.
 const readyInterval = 5 * time.Millisecond
 
-// helperPath replaces the path in a word of a helper's command with its place in the folder, if it has one. It replaces
-// a path that does not exist with an empty folder.
+// helperPath replaces the path in an argument of a helper with its replacement in the folder, if one exists. A missing
+// path becomes an empty folder.
 func (a *attempt) helperPath(word string) string {
 	lead, path, found := strings.Cut(word, "=/")
 	if path = "/" + path; !found {
@@ -280,7 +321,12 @@ func isFolder(path string) bool {
 func (a *attempt) startQEMU(ctx context.Context, program string, monitor *os.File) (*child, error) {
 	q := a.runningProcess()
 	fd := strconv.Itoa(3 + len(q.Descriptors()))
-	q.Args = append(slices.Clone(q.Args), plan.Option{Flag: "-S"},
+	q.Args = slices.Clone(q.Args)
+	if !slices.ContainsFunc(q.Args, func(o plan.Option) bool { return o.Flag == "-display" }) {
+		// Without it, QEMU opens a window or a port.
+		q.Args = append(q.Args, plan.Option{Flag: "-display", Value: "none"})
+	}
+	q.Args = append(q.Args, plan.Option{Flag: "-S"},
 		plan.Option{Flag: "-chardev", Value: "socket,id=vmrunner-check,fd=" + fd},
 		plan.Option{Flag: "-mon", Value: "chardev=vmrunner-check,mode=control"})
 	q.Dir = ""
@@ -349,6 +395,9 @@ func (a *attempt) stopProcesses() {
 	}
 	for _, f := range a.open {
 		_ = f.Close() // nothing was written
+	}
+	for _, l := range a.answering {
+		_ = l.Close() // it may already be closed
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,12 @@ type Checker struct {
 
 	lock sync.Mutex
 	kvm  map[string]bool // whether a program can use KVM
+	// versions contains the versions of QEMU programs, by path.
+	versions map[string]string
 }
 
-// A Result is the result of checking a sample.
+// A Result is the result of checking a sample. docs/decisions/0187-untried-is-not-green.md explains which parts of a
+// plan count as tried.
 type Result struct {
 	// Time is the duration of the check.
 	Time time.Duration `json:"nanoseconds"`
@@ -44,11 +48,14 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// Untried is the reason why QEMU was not started; "" if it was started.
 	Untried string `json:"untried,omitempty"`
-	// Missing means that the reason is a program that is not installed.
+	// Missing means that a program is not installed, so the sample or some of its options were not tried.
 	Missing bool `json:"missing,omitempty"`
-	// Without contains the omitted options with the reasons.
+	// Without contains the omitted options and processes with the reasons.
 	Without []string `json:"without,omitempty"`
-	// Warnings are QEMU's warnings about a machine that it created.
+	// Replaced contains the parts of the plan that depend on the memory and the NUMA nodes of a computer, and were
+	// replaced: "in -object memory-backend-ram,id=pc.ram: host-nodes=0".
+	Replaced []string `json:"replaced,omitempty"`
+	// Warnings are QEMU's warnings about a machine that it created, without warnings about CPU features that TCG lacks.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -83,12 +90,12 @@ func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("QEMU has %s", patience))
 	defer cancel()
-	r := c.tryPlan(ctx, p, dir)
+	r := c.tryPlan(ctx, p, dir, s.NeedsQEMU)
 	for i, f := range r.Failures {
 		r.Failures[i].Message = dir.restoreNames(f.Message, data, runtime)
 		r.Failures[i].Option = dir.restoreNames(f.Option, data, runtime)
 	}
-	for _, list := range [][]string{r.Without, r.Warnings} {
+	for _, list := range [][]string{r.Without, r.Replaced, r.Warnings} {
 		for i := range list {
 			list[i] = dir.restoreNames(list[i], data, runtime)
 		}
@@ -98,8 +105,9 @@ func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (
 	return r, nil
 }
 
-// tryPlan tests a plan. If a device of the host is missing, it omits the device and tests again.
-func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder) Result {
+// tryPlan tests a plan, which needs the QEMU version least or newer. If QEMU refuses something that only this computer
+// lacks, tryPlan omits or replaces it and tests again.
+func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder, least string) Result {
 	r := Result{}
 	program, err := c.programFor(p.QEMU.Executable)
 	if err != nil {
@@ -107,30 +115,41 @@ func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder) Result 
 		return r
 	}
 	r.Program = program
+	if least != "" {
+		if version := c.versionOf(ctx, program); sample.IsOlder(version, least) {
+			r.Untried = "needs QEMU " + least + ", this is " + cmp.Or(version, "an unknown version")
+			return r
+		}
+	}
 	wanted := slices.ContainsFunc(p.QEMU.Args, wantsKVM)
-	kvm := wanted && c.canUseKVM(ctx, program)
+	t := &trial{dir: dir, plan: p, without: map[int]bool{}, absent: map[string]bool{}, answered: map[string]bool{}}
+	t.kvm = wanted && c.canUseKVM(ctx, program)
+	t.withoutKVM = wanted && !t.kvm
+	t.omitAbsentHelpers(&r)
 	for _, file := range p.Files {
 		if err := dir.copyOnce(file.From, file.To); err != nil {
 			return r.untestable(fmt.Errorf("copy %s: %w", file.From, err))
 		}
 	}
-	without := map[int]bool{}
 	for {
-		args, from, err := replaceOptions(p, dir, kvm, without)
+		replaced, err := t.replaceOptions()
 		if err != nil {
 			return r.untestable(err)
 		}
-		a := &attempt{dir: dir, plan: p, args: args, withoutKVM: wanted && !kvm}
-		lost := a.startAndInspect(ctx, program, &r)
-		if lost < 0 {
+		r.Replaced = replaced.replaced
+		a := &attempt{trial: t, args: replaced.args}
+		lost, again := a.startAndInspect(ctx, program, &r)
+		switch {
+		case lost >= 0:
+			at := replaced.from[lost]
+			t.without[at] = true
+			r.Without = append(r.Without, optionText(p.QEMU.Args[at])+": "+a.reason)
+		case !again:
 			for i := range r.Failures {
-				r.Failures[i].locateOptions(p, a, from)
+				r.Failures[i].locateOptions(p, a, replaced.from)
 			}
 			return r
 		}
-		option := p.QEMU.Args[from[lost]]
-		without[from[lost]] = true
-		r.Without = append(r.Without, optionText(option)+": "+a.reason)
 	}
 }
 
@@ -148,7 +167,7 @@ func (r Result) untestable(err error) Result {
 // locateOptions adds the plan's option that caused a failure.
 func (f *Failure) locateOptions(p *plan.Plan, a *attempt, from []int) {
 	blamed := a.runningProcess().Blame(f.Message)
-	if blamed == nil {
+	if blamed == nil || len(f.Origin) > 0 {
 		return
 	}
 	i := slices.IndexFunc(a.args, func(o plan.Option) bool { return optionText(o) == optionText(*blamed) })

@@ -35,8 +35,11 @@ func from(t testing.TB, dir string) check.Launch {
 func TestQEMUAcceptsStockTypes(t *testing.T) {
 	t.Parallel()
 	checker := &check.Checker{}
-	// These devices are omitted if the host lacks them.
-	onHost := map[string]string{"passthrough-graphics-card": "vfio-pci", "vsock-without-network": "vhost-vsock-pci"}
+	// These devices and processes are omitted if the host lacks them.
+	onHost := map[string]string{
+		"passthrough-graphics-card": "-device vfio-pci", "vsock-without-network": "-device vhost-vsock-pci",
+		"shares-on-debian-12": "the process virtiofsd-share",
+	}
 	for _, dir := range []string{"../../vmtypes/testdata/golden", "../../examples/vmtypes"} {
 		launch := from(t, dir)
 		paths, err := sample.Find(dir)
@@ -51,12 +54,13 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, r.Failures)
 				for _, without := range r.Without {
-					require.Contains(t, without, "-device "+onHost[s.Name()])
+					require.Contains(t, without, onHost[s.Name()])
 					require.NotEmpty(t, onHost[s.Name()])
 				}
+				require.Empty(t, r.Warnings)
 				if r.Untried != "" { // because of this computer
-					require.Regexp(t, "^it needs (KVM$|a KVM that can do more|the program virtiofsd, which is not)", r.Untried)
-					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM || s.Type == "shares")
+					require.Regexp(t, "^it needs (KVM$|a KVM that can do more)", r.Untried)
+					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM)
 					return
 				}
 				require.NotEmpty(t, r.Version)
@@ -128,9 +132,9 @@ func TestRefusals(t *testing.T) {
 			"-cpu Foo", "mine.star:11 more",
 		},
 		"paths are those of the plan": {
-			`def more(host): return [device("virtio-rng-pci", {"id": host.dataDir + "/a"})]`,
-			"qemu-system-x86_64: -device virtio-rng-pci,id=/data/a: Parameter 'id' expects an identifier",
-			"-device virtio-rng-pci,id=/data/a", "mine.star:11 more",
+			`def more(host): return [device("virtio-rng-pci", {"max-bytes": host.dataDir + "/a"})]`,
+			"qemu-system-x86_64: -device virtio-rng-pci,max-bytes=/data/a: Parameter 'max-bytes' expects",
+			"-device virtio-rng-pci,max-bytes=/data/a", "mine.star:11 more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +201,7 @@ func TestRulesOfTheMachine(t *testing.T) {
 	}
 }
 
-// A device or program that this computer lacks is not a failure of the type.
+// A missing device or program of this computer is not a failure of the type.
 func TestWhatIsNotHere(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -226,7 +230,17 @@ func TestWhatIsNotHere(t *testing.T) {
 		"helper": {
 			parts: "def launch(vm, host): return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = " +
 				"{\"type\": \"q35\"}, helpers = [process(\"h\", \"/usr/bin/no-such-helper\", [])])",
-			untried: "it needs the program no-such-helper, which is not installed", missing: true,
+			without: "the process h: the program no-such-helper is not installed",
+		},
+		"helper of a TPM": {
+			parts: "def launch(vm, host): return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = " +
+				"{\"type\": \"q35\"}, helpers = [process(\"h\", \"/usr/bin/no-such-helper\", [\"--socket=/run/h\"])], " +
+				"options = [option(\"-chardev\", \"socket\", {\"id\": \"c\", \"path\": \"/run/h\"}), " +
+				"option(\"-tpmdev\", \"emulator\", {\"id\": \"t\", \"chardev\": \"c\"}), " +
+				"option(\"-device\", \"tpm-crb\", {\"tpmdev\": \"t\"})])",
+			without: "-tpmdev emulator,id=t,chardev=c: the program no-such-helper is not installed\n" +
+				"-device tpm-crb,tpmdev=t: the program no-such-helper is not installed",
+			missing: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,6 +255,76 @@ func TestWhatIsNotHere(t *testing.T) {
 			require.Equal(t, c.missing, r.Missing)
 			require.Contains(t, strings.Join(r.Without, "\n"), c.without)
 			require.Equal(t, c.without != "", len(r.Without) > 0)
+		})
+	}
+}
+
+// More memory than the computer has is not reserved, so that QEMU creates the machine anyway.
+func TestLargeMemory(t *testing.T) {
+	t.Parallel()
+	overcommit, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ parts, want string }{
+		"object": {
+			"def machine(): return {\"memory-backend\": \"m\"}\ndef more(host): return [option(\"-m\", \"900G\"), " +
+				"object(\"memory-backend-ram\", \"m\", {\"size\": \"900G\", \"reserve\": True})]",
+			"in -object memory-backend-ram,id=m: the reservation of its memory",
+		},
+		"no object": {
+			"def more(host): return [option(\"-m\", 900 << 10)]", "in -m 921600M: the reservation of its memory",
+		},
+		"size as a property": {
+			"def more(host): return [option(\"-m\", None, {\"size\": \"900G\", \"slots\": 2, \"maxmem\": \"910G\"})]",
+			"in -m 900G: the reservation of its memory",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := try(t, launching(c.parts), "")
+			require.Empty(t, r.Failures)
+			switch strings.TrimSpace(string(overcommit)) {
+			case "0":
+				require.Equal(t, []string{c.want}, r.Replaced)
+			case "2": // the kernel never promises more memory than it has
+				require.Contains(t, r.Untried, "overcommit_memory")
+				return
+			}
+			require.Empty(t, r.Untried)
+			require.NotEmpty(t, r.Machine)
+		})
+	}
+}
+
+// QEMU creates all kinds of vhost-user devices although the programs that emulate them are missing.
+func TestVhostUserDevices(t *testing.T) {
+	t.Parallel()
+	for device, props := range map[string]string{
+		"vhost-user-fs-pci":    `, "tag": "t"`,
+		"vhost-user-blk-pci":   `, "num-queues": 4`,
+		"vhost-user-scsi-pci":  `, "num_queues": 2`,
+		"vhost-user-vsock-pci": "",
+		"vhost-user-rng-pci":   "",
+		"vhost-user-i2c-pci":   "",
+		"vhost-user-gpio-pci":  "",
+	} {
+		t.Run(device, func(t *testing.T) {
+			t.Parallel()
+			r := try(t, `def launch(vm, host):
+    return part(
+        executable = "/usr/bin/qemu-system-x86_64",
+        machine = {"type": "q35"},
+        helpers = [process("h", "/usr/bin/no-such-helper", ["--socket", "/run/h"])],
+        options = [
+            option("-chardev", "socket", {"id": "c", "path": "/run/h"}),
+            option("-device", "`+device+`", {"chardev": "c"`+props+`}),
+        ],
+    )
+`, "")
+			require.Empty(t, r.Failures)
+			require.Empty(t, r.Untried)
+			require.Empty(t, r.Warnings)
+			require.False(t, r.Missing)
+			require.Equal(t, []string{"the process h: the program no-such-helper is not installed"}, r.Without)
 		})
 	}
 }

@@ -10,11 +10,14 @@
 //   - Networks are isolated: a tap becomes a hubport. Ports that QEMU would listen on become unix
 //     sockets, or unused ports.
 //   - Without KVM, QEMU uses TCG, and the CPU model host becomes max.
-//   - Memory is neither preallocated nor on huge pages.
+//   - Preallocated memory, huge pages and memory that is bound to NUMA nodes become ordinary
+//     memory. Memory that is too large for the computer is not reserved. The result contains these
+//     replacements.
 //   - A device of the host that cannot be opened (vfio-pci, vhost-vsock-pci) is omitted after QEMU
 //     has read its properties. The result contains the omitted devices.
 //
-// Helpers of the plan (swtpm) are started as planned.
+// Helpers of the plan (swtpm) are started as planned. If the program of a helper is not installed, the package itself
+// answers QEMU (vhost-user), or omits the devices that need the helper.
 //
 // If QEMU accepts the machine, the package checks the requirements of the plan's rules, for example that a balloon
 // device exists, how many CPUs can be plugged, and whether a password can be set.

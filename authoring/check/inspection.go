@@ -46,13 +46,14 @@ func (m *inspection) examineMachine(r *Result) error {
 		return err
 	}
 	r.Machine = strings.TrimSuffix(kind, "-machine")
-	for _, rule := range m.plan.Rules {
+	for i, rule := range m.plan.Rules {
 		err := m.checkRule(rule)
 		if errors.Is(err, qmp.ErrClosed) {
 			return err
 		}
 		if err != nil {
-			r.Failures = append(r.Failures, Failure{Message: fmt.Sprintf("rule %s: %v", rule, err)})
+			r.Failures = append(r.Failures,
+				Failure{Message: fmt.Sprintf("rule %s: %v", rule, err), Origin: m.plan.RuleOrigin(i)})
 		}
 	}
 	return nil
@@ -80,6 +81,10 @@ func (m *inspection) checkRule(rule plan.Rule) error {
 		return m.checkDrive(r.Device, true)
 	case plan.Disk:
 		return m.checkDrive(r.Device, false)
+	case plan.Limits:
+		return m.checkDrive(r.Device, false)
+	case plan.Link:
+		return m.queryQMP("set_link", map[string]any{"name": r.Device, "up": true}, nil)
 	case plan.Ports:
 		return m.userNetwork(r.Netdev)
 	case plan.Password:
@@ -115,7 +120,7 @@ func (m *inspection) checkCPUs(r plan.CPUs) error {
 	return nil
 }
 
-// isA checks that a device has a driver.
+// isA checks that a device has the given driver.
 func (m *inspection) isA(device, driver string) error {
 	var kind string
 	if err := m.queryQMP("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},

@@ -24,9 +24,7 @@ func (n Needs) Error() string { return "it needs " + n.What }
 
 // A replacement adapts a plan so that it can be tested anywhere.
 type replacement struct {
-	dir  folder
-	plan *plan.Plan
-	kvm  bool // KVM is available
+	*trial
 	args []plan.Option
 	// from contains, for each option in args, the index of the plan's option.
 	from []int
@@ -35,20 +33,22 @@ type replacement struct {
 	formats map[string]string
 	flash   map[string]bool
 	served  map[string]bool // sockets that a helper listens on
+	// replaced describes replacements that the check cannot verify; see Result.
+	replaced []string
 }
 
-// replaceOptions returns QEMU's options for a test in a folder, and for each of them the index of the original option.
-// It omits the options in without.
-func replaceOptions(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
-	r := &replacement{
-		dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{},
-		served: map[string]bool{},
+// replaceOptions returns QEMU's options for a test in a folder, without the omitted options.
+func (t *trial) replaceOptions() (*replacement, error) {
+	p := t.plan
+	r := &replacement{trial: t, formats: map[string]string{}, flash: map[string]bool{}, served: map[string]bool{}}
+	for path := range t.answered {
+		r.served[t.dir.substitutePath(path)] = true
 	}
 	for _, l := range p.Listeners {
-		r.served[dir.substitutePath(l.Path)] = true
+		r.served[t.dir.substitutePath(l.Path)] = true
 	}
 	for _, h := range p.Helpers {
-		r.served[dir.substitutePath(h.Ready)] = true
+		r.served[t.dir.substitutePath(h.Ready)] = true
 	}
 	options := make([]plan.Option, len(p.QEMU.Args))
 	for i, o := range p.QEMU.Args {
@@ -56,18 +56,21 @@ func replaceOptions(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([
 		r.noteOption(options[i])
 	}
 	for i, o := range options {
-		if without[i] {
+		if t.without[i] {
 			o = standIn(o)
 		}
 		changed, err := r.replaceOption(o)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if changed.Flag != "" {
 			r.args, r.from = append(r.args, changed), append(r.from, i)
 		}
 	}
-	return r.args, r.from, nil
+	if t.unreserved {
+		r.addUnreserved()
+	}
+	return r, nil
 }
 
 // noteOption records information that other options need.
@@ -96,6 +99,8 @@ func (r *replacement) replaceOption(o plan.Option) (plan.Option, error) {
 	switch o.Flag {
 	case "-accel", "-machine", "-cpu", "-enable-kvm":
 		return r.replaceAccelerator(o), nil
+	case "-device":
+		r.replaceThread(&o)
 	case "-netdev":
 		return r.replaceNetwork(o), nil
 	case "-spice", "-vnc", "-display", "-audiodev", "-serial", "-parallel":
@@ -104,7 +109,10 @@ func (r *replacement) replaceOption(o plan.Option) (plan.Option, error) {
 		return r.replaceChannel(o)
 	case "-drive", "-blockdev":
 		return r.replaceImage(o)
-	case "-mem-prealloc", "-mem-path", "-daemonize", "-s", "-gdb":
+	case "-mem-prealloc", "-mem-path":
+		r.replaced = append(r.replaced, strings.TrimSpace(o.Flag+" "+o.Value))
+		return plan.Option{}, nil
+	case "-daemonize", "-s", "-gdb":
 		return plan.Option{}, nil
 	case "-D":
 		o.Value = r.dir.substitutePath(o.Value)
@@ -140,6 +148,14 @@ func (r *replacement) replaceAccelerator(o plan.Option) plan.Option {
 		}
 	}
 	return o
+}
+
+// replaceThread removes the thread of a virtio-mmio device if KVM is unavailable: the thread needs ioeventfd, which
+// this bus supports only with KVM (QEMU, hw/virtio/virtio-mmio.c).
+func (r *replacement) replaceThread(o *plan.Option) {
+	if r.withoutKVM && strings.HasPrefix(o.Value, "virtio-") && strings.HasSuffix(o.Value, "-device") {
+		dropProperties(o, "iothread", "iothread-vq-mapping")
+	}
 }
 
 // onlyWithKVM reports whether a CPU feature requires KVM.
@@ -316,8 +332,8 @@ func flashSize(executable string) int64 {
 
 // replaceFiles replaces the files that other options name.
 func (r *replacement) replaceFiles(o plan.Option) (plan.Option, error) {
-	if o.Flag == "-object" && strings.HasPrefix(o.Value, "memory-backend-") {
-		dropProperties(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
+	if o.Flag == "-object" {
+		r.replaceMemory(&o)
 	}
 	known := qemuopt.Find(o.Flag, o.Backend())
 	for i := range o.Properties {

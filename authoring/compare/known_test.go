@@ -51,7 +51,7 @@ func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 		less := *p
 		less.QEMU.Args = slices.Delete(slices.Clone(p.QEMU.Args), i, i+1)
 		what := o.Flag + " " + o.Value
-		for _, c := range Plans(p, &less) {
+		for _, c := range comparePlans(p, &less) {
 			if c.Subject == optionName(&o) {
 				seen[what] = c.Meaning
 			}
@@ -64,7 +64,7 @@ func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 			other := *p
 			other.QEMU.Args = slices.Clone(p.QEMU.Args)
 			other.QEMU.Args[i] = changed
-			for _, c := range Plans(p, &other) {
+			for _, c := range comparePlans(p, &other) {
 				if c.Property == property.Key {
 					seen[what+" "+property.Key] = c.Meaning
 				}

@@ -7,9 +7,9 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// Plans returns the changes from one plan to another, in the order of the old plan's options, followed by the new
-// options.
-func Plans(before, after *plan.Plan) []Change {
+// comparePlans returns the changes from one plan to another, in the order of the old plan's options, followed by the
+// new options.
+func comparePlans(before, after *plan.Plan) []Change {
 	c := &comparison{before: newSide(before), after: newSide(after)}
 	c.compareExecutable(before.QEMU, after.QEMU, "qemu", Emulator)
 	c.compareOptions()
@@ -27,7 +27,7 @@ func Plans(before, after *plan.Plan) []Change {
 func Outcomes(before *plan.Plan, fault string, after *plan.Plan, newFault string) []Change {
 	switch {
 	case fault == "" && newFault == "":
-		return Plans(before, after)
+		return comparePlans(before, after)
 	case fault == newFault:
 		return nil
 	case newFault == "":

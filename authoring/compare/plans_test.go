@@ -265,7 +265,7 @@ func TestChanges(t *testing.T) {
 			if c.want == nil {
 				c.want = []string{}
 			}
-			require.Equal(t, c.want, told(Plans(read(c.before), read(c.after))))
+			require.Equal(t, c.want, told(comparePlans(read(c.before), read(c.after))))
 		})
 	}
 }
@@ -275,7 +275,7 @@ func TestEachMeaningIsReached(t *testing.T) {
 	t.Parallel()
 	reached := map[Meaning]bool{}
 	for _, c := range cases {
-		for _, change := range Plans(read(c.before), read(c.after)) {
+		for _, change := range comparePlans(read(c.before), read(c.after)) {
 			reached[change.Meaning] = true
 		}
 	}
@@ -321,12 +321,12 @@ func TestPlacesGivenByOrder(t *testing.T) {
 			[]string{"hardware-added: -device n (e1000e): new: e1000e,id=n,mac=x"},
 		},
 		{
-			"the place is said now", machine + "-device virtio-rng-pci,id=a",
+			"the place is now given", machine + "-device virtio-rng-pci,id=a",
 			machine + "-device virtio-rng-pci,id=a,addr=0x1",
 			[]string{"host-only: -device a (virtio-rng-pci): addr new: 0x1"},
 		},
 		{
-			"another place is said", machine + "-device virtio-rng-pci,id=a",
+			"another place is given", machine + "-device virtio-rng-pci,id=a",
 			machine + "-device virtio-rng-pci,id=a,addr=0x5",
 			[]string{"address: -device a (virtio-rng-pci): addr new: 0x5"},
 		},
@@ -356,7 +356,7 @@ func TestPlacesGivenByOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, told(Plans(read(c.before), read(c.after))))
+			require.Equal(t, c.want, told(comparePlans(read(c.before), read(c.after))))
 		})
 	}
 }
@@ -366,9 +366,9 @@ func TestSummary(t *testing.T) {
 	before := read("-device usb-kbd,id=kbd0,port=1\n-device usb-kbd,id=kbd1,port=2\n-m 1G")
 	after := read("-device usb-kbd,id=kbd0,port=2\n-device usb-kbd,id=kbd1,port=3\n-m 2G\n-uuid x")
 	groups := Summarize([]Result{
-		{"a", Plans(before, after)},
-		{"b", Plans(before, after)},
-		{"c", Plans(before, before)},
+		{"a", comparePlans(before, after)},
+		{"b", comparePlans(before, after)},
+		{"c", comparePlans(before, before)},
 	})
 	require.Len(t, groups, 3)
 	require.Equal(t, Address, groups[0].Meaning)

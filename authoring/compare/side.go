@@ -90,7 +90,8 @@ func (s *side) markCovered(r plan.Rule) {
 		s.live["-drive "+r.Device+"-medium"] = true // of an empty drive
 	case plan.Ports:
 		s.live["-netdev "+r.Netdev+" hostfwd"] = true
-	case plan.Balloon, plan.Disk, plan.Disks, plan.Password, plan.Affinity: // cover none of QEMU's options
+	case plan.Balloon, plan.Disk, plan.Limits, plan.Disks, plan.NICs, plan.Link, plan.Password, plan.Affinity:
+		// These rules cover none of QEMU's options.
 	}
 }
 

@@ -125,13 +125,30 @@ func TestFields(t *testing.T) {
 func TestHostFields(t *testing.T) {
 	t.Parallel()
 	host := sample.HostFacts{Files: []string{"/a", "/b"}}.Host()
-	fields := influence.HostFields(host, []string{"/a"})
+	fields := influence.HostFields(host, influence.Queries{Files: []string{"/a"}})
 	last := fields[len(fields)-1]
 	require.Equal(t, "the file /a", last.Path)
 	require.False(t, last.Host.Exists("/a"))
 	require.True(t, last.Host.Exists("/b"))
 	require.True(t, host.Exists("/a"))
 	require.True(t, fields[0].Host.KVM)
+	facts := sample.HostFacts{PCI: []vmtypes.PCIDevice{{Address: "0000:01:00.0", Driver: new("vfio-pci")}}}
+	host = facts.Host()
+	asked := influence.RecordQueries(&host)
+	require.Nil(t, host.PCI("0000:02:00.0"))
+	require.NotNil(t, host.PCI("0000:01:00.0"))
+	require.Equal(t, []string{"0000:01:00.0"}, asked.PCI)
+	different := map[string]vmtypes.Host{}
+	for _, f := range influence.HostFields(host, *asked) {
+		different[f.Path] = f.Host
+	}
+	other := different[`host.pci("0000:01:00.0")`].PCI("0000:01:00.0")
+	require.Equal(t, "vfio-pci", *other.Driver)
+	require.Equal(t, 0, *other.Node)
+	require.NotNil(t, different["host.sev"].Confidential().SEV)
+	require.True(t, different["host.tdx"].Confidential().TDX)
+	require.NotEqual(t, host.Processors(), different["host.processors"].Processors())
+
 	require.True(t, influence.Needs("  -a", "-a\n-a\n", "-a\n"))
 	require.False(t, influence.Needs("-a", "-a\n", "-a\n-b\n"))
 	require.False(t, influence.Needs("-a", "-a\n", ""), "without a plan the result is unknown")

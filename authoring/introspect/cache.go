@@ -11,7 +11,7 @@ import (
 )
 
 // form is a part of the names of cached files. It identifies their content and format.
-const form = "1"
+const form = "2"
 
 // cacheFile returns the path of the cache for a program, or "". The name depends on the path, the time and the size of
 // the program.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/introspect"
+	"vmop/test/wait"
 )
 
 func open(t *testing.T, program, cache string) *introspect.QEMU {
@@ -65,6 +66,34 @@ func TestWhatQEMUSays(t *testing.T) {
 	}
 	require.Nil(t, q.Properties("-device", "nonsense"))
 	require.Nil(t, q.Properties("-append", ""))
+}
+
+// The real QEMU describes options, values and properties.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	q := open(t, "qemu-system-x86_64", "")
+	for _, c := range []struct{ flag, value, property, want string }{
+		{"-rtc", "", "", "set the RTC base and clock"},
+		{"-netdev", "user", "", "hostfwd=rule"},
+		{"-netdev", "", "", "-netdev tap,"},
+		{"-device", "pcie-root-port", "", "PCI Express Root Port\n\nBus: PCI."},
+		{"-device", "virtio-rng-pci", "", "Bus: PCI."},
+		{"-device", "virtio-rng", "", "-device virtio-rng-pci"}, // by an alias
+		{"-machine", "q35", "", "Standard PC (Q35 + ICH9, 2009)"},
+		{"-object", "memory-backend-file", "", "-object memory-backend-file"},
+		{"-device", "virtio-rng-pci", "addr", "addr: int32\n```\nSlot and optional function number"},
+		{"-device", "virtio-rng-pci", "rombar", "Default: `1`."},
+		{"-object", "memory-backend-file", "share", "Mark the memory as private to QEMU or shared"},
+		{"-blockdev", "file", "aio", "threads|native"},
+		{"-netdev", "user", "hostfwd", "list of"},
+		{"-machine", "q35", "accel", "accel: "},
+		{"-boot", "", "menu", "menu: bool"},
+	} {
+		require.Contains(t, q.Help(c.flag, c.value, c.property), c.want, "%+v", c)
+	}
+	require.Empty(t, q.Help("-device", "nonsense", ""))
+	require.Empty(t, q.Help("-device", "virtio-rng-pci", "nonsense"))
+	require.Empty(t, q.Help("-nonsense", "", ""))
 }
 
 // Answers are cached until the program changes. The second time, QEMU is not started, and the cache also contains
@@ -126,6 +155,35 @@ kill -9 $QEMU_PID
 	q := open(t, program, "")
 	require.Nil(t, q.Properties("-device", "deadly"))
 	require.Contains(t, q.Properties("-device", "virtio-rng-pci"), "max-bytes")
+}
+
+// QEMU ends with the process that asks it, even if that is killed, as editors do with language servers.
+func TestQEMUEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	if program := os.Getenv("INTROSPECT"); program != "" {
+		_, _ = introspect.Open(t.Context(), program, "") // the test kills this process
+		return
+	}
+	dir := t.TempDir()
+	program, pidFile := filepath.Join(dir, "qemu"), filepath.Join(dir, "pid")
+	writeProgram(t, program, `#!/bin/sh
+case "$*" in *stdio*) echo $$ >`+pidFile+`.new; mv `+pidFile+`.new `+pidFile+`; exec sleep 1000 ;; esac
+exec qemu-system-x86_64 "$@"
+`)
+	asker := exec.Command(os.Args[0], "-test.run=^TestQEMUEndsWithItsProcess$")
+	asker.Env = append(os.Environ(), "INTROSPECT="+program)
+	require.NoError(t, asker.Start())
+	var pid []byte
+	wait.Until(t, func() bool {
+		pid, _ = os.ReadFile(pidFile)
+		return len(pid) > 0
+	})
+	require.NoError(t, asker.Process.Kill())
+	_ = asker.Wait() // it was killed
+	wait.Until(t, func() bool {
+		_, err := os.Stat("/proc/" + strings.TrimSpace(string(pid)))
+		return err != nil
+	})
 }
 
 func TestNoQEMU(t *testing.T) {

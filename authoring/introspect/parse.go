@@ -66,7 +66,10 @@ var described = map[string]struct{ command, tag string }{
 type schemaType struct {
 	Name     string
 	ArgType  string `json:"arg-type"`
-	Members  []struct{ Name string }
+	MetaType string `json:"meta-type"`
+	Element  string `json:"element-type"`
+	Values   []string
+	Members  []struct{ Name, Type string }
 	Variants []struct{ Case, Type string }
 }
 
@@ -84,13 +87,13 @@ func (q *QEMU) loadSchema() error {
 		if len(arguments.Variants) == 0 {
 			continue // the schema of this QEMU has another structure
 		}
-		variants := map[string][]string{}
+		variants := map[string][]property{}
 		for _, v := range arguments.Variants {
-			names := []string{}
+			list := []property{}
 			for _, m := range append(slices.Clone(arguments.Members), types[v.Type].Members...) {
-				names = append(names, m.Name)
+				list = append(list, property{Name: m.Name, Type: schemaTypeName(types, m.Type)})
 			}
-			variants[v.Case] = names
+			variants[v.Case] = list
 			q.known.Values[flag] = append(q.known.Values[flag], v.Case)
 		}
 		slices.Sort(q.known.Values[flag])

@@ -33,13 +33,15 @@ type knowledge struct {
 	// Aliases map other names of devices and machines to their names, by option.
 	Aliases map[string]map[string]string `json:"aliases"`
 	// Groups are the properties in groups of QemuOpts, by group.
-	Groups map[string][]string `json:"groups"`
+	Groups map[string][]property `json:"groups"`
 	// Variants are the properties from the QMP schema, by option and value.
-	Variants map[string]map[string][]string `json:"variants"`
+	Variants map[string]map[string][]property `json:"variants"`
 	// CPUs maps CPU models to their types.
 	CPUs map[string]string `json:"cpus"`
 	// Types are the properties of the queried devices and objects, by type. null means that the properties are unknown.
-	Types map[string][]string `json:"types"`
+	Types map[string][]property `json:"types"`
+	// Help are QEMU's descriptions of options and of their values: "-netdev", "-netdev user".
+	Help map[string]string `json:"help"`
 }
 
 // Open queries the QEMU at a path, or reads its cache from the directory dir. dir may be empty. ctx also applies to
@@ -87,6 +89,15 @@ func (q *QEMU) Values(flag string) []string { return q.known.Values[flag] }
 
 // Properties returns the properties of an option with a value; nil if unknown.
 func (q *QEMU) Properties(flag, value string) []string {
+	var names []string
+	for _, p := range q.propertiesOf(flag, value) {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// propertiesOf returns the properties of an option with a value; nil if unknown.
+func (q *QEMU) propertiesOf(flag, value string) []property {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if real, ok := q.known.Aliases[flag][value]; ok {
@@ -94,15 +105,15 @@ func (q *QEMU) Properties(flag, value string) []string {
 	}
 	switch flag {
 	case "-device":
-		return appendUnlessNil(q.typeProperties("device-list-properties", value), "id", "driver", "bus")
+		return appendUnlessNil(q.typeProperties("device-list-properties", value), named("id", "driver", "bus")...)
 	case "-global":
 		return q.typeProperties("device-list-properties", value)
 	case "-object":
-		return appendUnlessNil(q.typeProperties("qom-list-properties", value), "id", "qom-type")
+		return appendUnlessNil(q.typeProperties("qom-list-properties", value), named("id", "qom-type")...)
 	case "-machine":
 		return appendUnlessNil(q.typeProperties("qom-list-properties", value+"-machine"), q.known.Groups["machine"]...)
 	case "-accel":
-		return appendUnlessNil(q.typeProperties("qom-list-properties", value+"-accel"), "accel")
+		return appendUnlessNil(q.typeProperties("qom-list-properties", value+"-accel"), named("accel")...)
 	case "-cpu":
 		return q.typeProperties("qom-list-properties", q.known.CPUs[value])
 	}
@@ -110,7 +121,7 @@ func (q *QEMU) Properties(flag, value string) []string {
 		return variants[value]
 	}
 	if group := groups[flag]; group != "" && len(q.known.Groups[group]) > 0 {
-		return appendUnlessNil(q.known.Groups[group], "id")
+		return appendUnlessNil(q.known.Groups[group], named("id")...)
 	}
 	return nil
 }
@@ -125,24 +136,24 @@ var groups = map[string]string{
 }
 
 // typeProperties returns the properties of a type, and queries them if necessary.
-func (q *QEMU) typeProperties(command, name string) []string {
+func (q *QEMU) typeProperties(command, name string) []property {
 	if name == "" {
 		return nil
 	}
 	if list, ok := q.known.Types[name]; ok {
 		return list
 	}
-	var answer []struct{ Name string }
+	var answer []answeredProperty
 	err := q.runQuery(command, map[string]any{"typename": name}, &answer)
 	if q.ctx.Err() != nil {
 		return nil // do not cache this
 	}
-	var list []string
+	var list []property
 	if err == nil { // on error, the type is unknown or QEMU crashed, as with devices that need a GPU
 		for _, p := range answer {
-			list = append(list, p.Name)
+			list = append(list, p.asProperty())
 		}
-		slices.Sort(list)
+		slices.SortFunc(list, func(a, b property) int { return strings.Compare(a.Name, b.Name) })
 	}
 	q.known.Types[name], q.asked = list, true
 	return list
@@ -164,7 +175,7 @@ func (q *QEMU) runQuery(command string, arguments map[string]any, into any) (err
 }
 
 // appendUnlessNil returns a copy of the list with additional elements. nil stays nil.
-func appendUnlessNil(list []string, more ...string) []string {
+func appendUnlessNil(list []property, more ...property) []property {
 	if list == nil {
 		return nil
 	}
@@ -174,19 +185,24 @@ func appendUnlessNil(list []string, more ...string) []string {
 // queryAll queries everything except properties of types.
 func (q *QEMU) queryAll() error {
 	q.known = knowledge{
-		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]string{},
-		Variants: map[string]map[string][]string{}, CPUs: map[string]string{}, Types: map[string][]string{},
+		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]property{},
+		Variants: map[string]map[string][]property{}, CPUs: map[string]string{}, Types: map[string][]property{},
 	}
 	q.asked = true
 	help, err := q.helpOutput("-help")
 	if err != nil {
 		return err
 	}
-	q.known.Flags = parseFlags(help)
+	q.known.Flags, q.known.Help = parseFlags(help), parseHelp(help)
 	if help, err = q.helpOutput("-device", "help"); err != nil {
 		return err
 	}
 	q.known.Values["-device"], q.known.Aliases["-device"] = parseDevices(help)
+	maps.Copy(q.known.Help, deviceHelp(help))
+	if help, err = q.helpOutput("-machine", "help"); err != nil {
+		return err
+	}
+	maps.Copy(q.known.Help, machineHelp(help))
 	for _, step := range []func() error{q.queryTypes, q.queryMachines, q.queryCPUs, q.optionGroups, q.loadSchema} {
 		if err := step(); err != nil {
 			return err
@@ -257,14 +273,14 @@ func (q *QEMU) queryCPUs() error {
 func (q *QEMU) optionGroups() error {
 	var answer []struct {
 		Option     string
-		Parameters []struct{ Name string }
+		Parameters []struct{ Name, Type, Help, Default string }
 	}
 	if err := q.runQuery("query-command-line-options", nil, &answer); err != nil {
 		return err
 	}
 	for _, o := range answer {
 		for _, p := range o.Parameters {
-			q.known.Groups[o.Option] = append(q.known.Groups[o.Option], p.Name)
+			q.known.Groups[o.Option] = append(q.known.Groups[o.Option], property{p.Name, p.Type, p.Help, p.Default})
 		}
 	}
 	return nil

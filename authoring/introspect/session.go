@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -30,7 +31,8 @@ func startSession(ctx context.Context, program string) (*session, error) {
 	s := &session{stop: stop}
 	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none",
 		"-S", "-qmp", "stdio")
-	s.cmd.Stderr, s.cmd.WaitDelay = &s.stderr, patience // its child processes may keep the pipe open
+	s.cmd.Stderr, s.cmd.WaitDelay = &s.stderr, patience                  // its child processes may keep the pipe open
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // QEMU ignores the end of its input
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		s.in, err = s.cmd.StdinPipe()

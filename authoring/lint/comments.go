@@ -107,6 +107,7 @@ func unknownRules(m *module) {
 					EndLine:   int(s.comment.Start.Line),
 					EndColumn: int(s.comment.Start.Col) + len([]rune(s.comment.Text)),
 					Message:   "there is no rule " + name + didYouMean(name, known),
+					Repair:    replaceInComment(s.comment, name, spelling.Nearest(name, known)),
 				})
 			}
 		}

@@ -58,8 +58,8 @@ func apiVersion(m *module) {
 			}
 		}
 	}
-	m.addFinding(m.functionNamed("launch").Name,
-		"the VM type does not state its version of the language; add api_version = 1")
+	m.addRepairable(m.functionNamed("launch").Name,
+		"the VM type does not state its version of the language; add api_version = 1", m.withVersion())
 }
 
 func findPrinting(m *module) {

@@ -20,11 +20,19 @@ type Finding struct {
 	EndColumn int `json:"endColumn"`
 	// Message describes the mistake and how to correct it.
 	Message string `json:"message"`
+	// Repair corrects the mistake; nil if this needs the author.
+	Repair *Repair `json:"repair,omitempty"`
 }
 
 // String returns "file:line:col: rule: message".
 func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.Rule, f.Message)
+}
+
+// Equals reports whether two findings are the same, regardless of their repairs.
+func (f Finding) Equals(other Finding) bool {
+	f.Repair, other.Repair = nil, nil
+	return f == other
 }
 
 // Sort sorts findings by file and line, and removes duplicates.

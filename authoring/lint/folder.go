@@ -16,6 +16,29 @@ type Folder struct {
 	// Sampled are the types with samples. Plans are the plans of these samples.
 	Sampled []string
 	Plans   []*plan.Plan
+	// The errors of AddFaults, by the name of the type.
+	faults map[string][]plan.Fault
+	// Unasked are the names of types that need a newer QEMU than the installed one. The rules that query QEMU are not
+	// applied to these types.
+	Unasked map[string]bool
+}
+
+// PlanFindings returns the findings in plans of types in the folder; see Plans.
+func (f Folder) PlanFindings(plans []*plan.Plan, qemu QEMU) []Finding {
+	var asked, unasked []*plan.Plan
+	for _, p := range plans {
+		if f.Unasked[typeOf(p.Type)] {
+			unasked = append(unasked, p)
+		} else {
+			asked = append(asked, p)
+		}
+	}
+	return append(Plans(asked, f.Modules, qemu), Plans(unasked, f.Modules, nil)...)
+}
+
+// typeOf returns the name of the type in a module, or in a path of a module.
+func typeOf(name string) string {
+	return strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".star")
 }
 
 // Findings returns the findings of all rules.
@@ -29,10 +52,16 @@ func (f Folder) Findings() []Finding {
 	}
 	var all []Finding
 	for name, source := range f.Modules {
-		all = append(all, File(name, source, around)...)
+		own := around
+		if f.Unasked[typeOf(name)] {
+			own.QEMU = nil
+		}
+		all = append(all, File(name, source, own)...)
 	}
 	all = append(all, f.untestedTypes()...)
-	return Sort(append(all, Plans(f.Plans, f.Modules, around.QEMU)...))
+	all = append(all, f.faultFindings()...)
+	all = append(all, f.untestedSections(around.Read)...)
+	return Sort(append(all, f.PlanFindings(f.Plans, around.QEMU)...))
 }
 
 // untestedTypes finds types without a sample that no test loads.
@@ -50,7 +79,7 @@ func (f Folder) untestedTypes() []Finding {
 	var list []Finding
 	for name, source := range f.Modules {
 		m := parseModule(name, source)
-		typeName := strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".star")
+		typeName := typeOf(name)
 		if m == nil || !m.isType() || loaded[name] || slices.Contains(f.Sampled, typeName) {
 			continue
 		}

@@ -37,6 +37,15 @@ func names(findings []lint.Finding) []string {
 	return slices.Compact(list)
 }
 
+// A QEMU without an option that a function of the library creates has a finding at the call.
+func TestOptionOfTheLibraryThatQEMULacks(t *testing.T) {
+	t.Parallel()
+	findings := lint.File("a.star", "\"\"\"A.\"\"\"\n\nload(\"@vmtypes//lib/qemu.star\", \"chardev\")\n\n"+
+		"X = chardev(\"c\", \"null\")\n", lint.Surroundings{QEMU: some{}})
+	require.Len(t, findings, 1)
+	require.Equal(t, "a.star:5:5: qemu-option: QEMU 1.0 has no option -chardev", findings[0].String())
+}
+
 // Each rule has findings in its bad example, and none in its good example.
 func TestEachRule(t *testing.T) {
 	t.Parallel()

@@ -87,10 +87,13 @@ func (m *module) functionNamed(name string) *syntax.DefStmt {
 func (m *module) isType() bool { return m.functionNamed("launch") != nil && !m.isTest() }
 
 // addFinding adds a finding at a node.
-func (m *module) addFinding(n syntax.Node, message string) {
+func (m *module) addFinding(n syntax.Node, message string) { m.addRepairable(n, message, nil) }
+
+// addRepairable adds a finding at a node, with its repair, which may be nil.
+func (m *module) addRepairable(n syntax.Node, message string, repair *Repair) {
 	start, end := n.Span()
 	m.findings = append(m.findings, Finding{
-		Rule: m.rule, File: m.name, Message: message,
+		Rule: m.rule, File: m.name, Message: message, Repair: repair,
 		Line: int(start.Line), Column: int(start.Col), EndLine: int(end.Line), EndColumn: int(end.Col),
 	})
 }

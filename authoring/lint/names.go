@@ -20,7 +20,7 @@ func unusedLoad(m *module) {
 		}
 		for _, id := range load.To {
 			if !m.isUsed(id) {
-				m.addFinding(id, id.Name+" is loaded and not used")
+				m.addRepairable(id, id.Name+" is loaded and not used", m.withoutLoad(load, id))
 			}
 		}
 	}

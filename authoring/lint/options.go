@@ -5,6 +5,7 @@ import (
 
 	"go.starlark.net/syntax"
 
+	"vmop/internal/spelling"
 	"vmop/vmtypes/qemuopt"
 )
 
@@ -129,8 +130,8 @@ func undeclaredOption(m *module) {
 	}
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if name := optionUsed(n); name != nil && !known[name.Name] {
-			m.addFinding(name, "the VM type declares no option "+name.Name+didYouMean(name.Name, d.all)+
-				"; declare it in options")
+			m.addRepairable(name, "the VM type declares no option "+name.Name+didYouMean(name.Name, d.all)+
+				"; declare it in options", replaceName(name, spelling.Nearest(name.Name, d.all)))
 		}
 		return true
 	})
@@ -221,7 +222,8 @@ func doubledComma(m *module) {
 		syntax.Walk(o.props, func(n syntax.Node) bool {
 			if e, ok := n.(syntax.Expr); ok {
 				if value, isText := literalText(e); isText && strings.Contains(value, ",,") {
-					m.addFinding(n, "vmrunner doubles commas in values; write one")
+					m.addRepairable(n, "vmrunner doubles commas in values; write one",
+						replaceText(e, strings.ReplaceAll(value, ",,", ",")))
 				}
 			}
 			return true

@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"vmop/authoring/compare"
+	"vmop/internal/spelling"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/qemuopt"
 )
@@ -18,8 +19,11 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 	p := &planned{modules: map[string]*module{}, sources: sources}
 	for _, made := range plans {
 		for _, placed := range compare.Placements(made) {
-			p.addFinding("implicit-address", placed.Device, placed.Device.Value, "the device "+placed.Device.Value+
-				" has no addr, so its slot depends on the devices before it; assign it a fixed slot")
+			p.addFinding(placed.Device, complaint{
+				rule: "implicit-address", word: placed.Device.Value,
+				message: "the device " + placed.Device.Value +
+					" has no addr, so its slot depends on the devices before it; assign it a fixed slot",
+			})
 		}
 		if qemu == nil {
 			continue
@@ -27,7 +31,7 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 		for i := range made.QEMU.Args {
 			o := &made.QEMU.Args[i]
 			for _, c := range optionComplaints(qemu, o) {
-				p.addFinding(c.rule, o, c.word, c.message)
+				p.addFinding(o, c)
 			}
 		}
 	}
@@ -94,12 +98,14 @@ func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 		return []complaint{{
 			unknownValue, driver,
 			qemu.Name() + " has no device " + driver + didYouMean(driver, kinds) + ", so -global has no effect",
+			spelling.Nearest(driver, kinds),
 		}}
 	}
 	if known := qemu.Properties("-global", driver); known != nil && !slices.Contains(known, property) {
 		return []complaint{{
 			unknownProperty, property,
 			driver + " has no property " + property + " in " + qemu.Name() + didYouMean(property, known),
+			spelling.Nearest(property, known),
 		}}
 	}
 	return nil
@@ -112,8 +118,8 @@ type planned struct {
 }
 
 // addFinding adds a finding at the innermost line in the sources that created an option. If a later change put
-// word into the option, the finding is at the line of the change.
-func (p *planned) addFinding(rule string, o *plan.Option, word, message string) {
+// the word of the complaint into the option, the finding is at the line of the change.
+func (p *planned) addFinding(o *plan.Option, c complaint) {
 	var in *module
 	var place syntax.Node
 	for _, frame := range o.Origin {
@@ -124,15 +130,15 @@ func (p *planned) addFinding(rule string, o *plan.Option, word, message string) 
 		if m == nil {
 			continue
 		}
-		node := m.nodeMentioning(frame.Line, word)
+		node := m.nodeMentioning(frame.Line, c.word)
 		_, isCall := node.(*syntax.CallExpr)
 		if in == nil || frame.Step == plan.Changed && !isCall {
 			in, place = m, node
 		}
 	}
 	if in != nil {
-		in.rule = rule
-		in.addFinding(place, message)
+		in.rule = c.rule
+		in.addRepairable(place, c.message, replaceWord(place, c.word, c.meant))
 	}
 }
 
@@ -150,6 +156,26 @@ func (p *planned) moduleNamed(name string) *module {
 		p.modules[name] = m
 	}
 	return m
+}
+
+// ColumnOf returns the column of the call at a line of a module, counted from 1. If the call contains one of the words
+// as a string, it returns the column of the first such word.
+func ColumnOf(source string, line int, words []string) int {
+	lines := strings.Split(source, "\n")
+	if line < 1 || line > len(lines) {
+		return 1
+	}
+	const any = "\x00" // no string of a module
+	if m := parseModule("", source); m != nil && len(m.file.Stmts) > 0 {
+		for _, word := range append(words, any) {
+			node := m.nodeMentioning(line, word)
+			_, isCall := node.(*syntax.CallExpr)
+			if start, _ := node.Span(); int(start.Line) == line && (!isCall || word == any) {
+				return int(start.Col)
+			}
+		}
+	}
+	return 1 + len(lines[line-1]) - len(strings.TrimLeft(lines[line-1], " \t"))
 }
 
 // nodeMentioning returns the string with this word in the call at a line. If the call contains no such string, it

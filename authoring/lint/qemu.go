@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/internal/spelling"
 	"vmop/vmtypes/qemuopt"
 )
 
@@ -26,16 +27,19 @@ const (
 	unknownProperty = "qemu-property"
 )
 
-// A complaint is a part of an option that the QEMU does not support.
+// A complaint is a part of an option that the QEMU does not support. meant is the probable name, or "".
 type complaint struct {
-	rule, word, message string
+	rule, word, message, meant string
 }
 
 // complaintsOf returns the parts of an option that the QEMU does not support. The caller passes "" for an unknown
 // value, and omits unknown keys.
 func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
-		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + didYouMean(flag, flags)}}
+		return []complaint{{
+			unknownFlag, flag, qemu.Name() + " has no option " + flag + didYouMean(flag, flags),
+			spelling.Nearest(flag, flags),
+		}}
 	}
 	if known := qemuopt.Exactly(flag, value); known != nil && known.OfHost {
 		return nil
@@ -48,6 +52,7 @@ func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 		return []complaint{{
 			unknownValue, value,
 			qemu.Name() + " has no " + what + " " + value + didYouMean(value, values),
+			spelling.Nearest(value, values),
 		}}
 	}
 	properties := qemu.Properties(flag, value)
@@ -61,6 +66,7 @@ func complaintsOf(qemu QEMU, flag, value string, keys []string) []complaint {
 				unknownProperty, key,
 				strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() +
 					didYouMean(key, properties),
+				spelling.Nearest(key, properties),
 			})
 		}
 	}
@@ -115,13 +121,17 @@ func unknownToQEMU(m *module) {
 			}
 			switch c.rule {
 			case unknownFlag:
-				m.addFinding(o.flagNode, c.message)
+				if o.flagNode == nil { // a function of the vocabulary
+					m.addFinding(o.call, c.message)
+					continue
+				}
+				m.addRepairable(o.flagNode, c.message, replaceText(o.flagNode, c.meant))
 			case unknownValue:
-				m.addFinding(o.valueNode, c.message)
+				m.addRepairable(o.valueNode, c.message, replaceText(o.valueNode, c.meant))
 			case unknownProperty:
 				for _, key := range literalKeys(o.props) {
 					if name, _ := literalText(key); name == c.word {
-						m.addFinding(key, c.message)
+						m.addRepairable(key, c.message, replaceText(key, c.meant))
 					}
 				}
 			}

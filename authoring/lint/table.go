@@ -25,6 +25,11 @@ var rules = []Rule{
 		AsksQEMU: true, check: unknownToQEMU,
 	},
 	{
+		Name: "impossible-plan",
+		Reason: "QEMU, or the runner, would refuse the plan of a sample: two devices are in one place, a bus or a " +
+			"backend is missing, or a value is malformed. The linter finds this without QEMU.",
+	},
+	{
 		Name: "implicit-address",
 		Reason: "A PCI device without addr gets the first free slot. Adding a card or disk before it changes the " +
 			"slot, and the guest finds its hardware in a different place. docs/vm-types/compare.md explains the " +
@@ -61,6 +66,16 @@ var rules = []Rule{
 		Good: "options = {\"asset\": attr.string(default = \"\")}\n\ndef launch(vm, host):\n    return " +
 			"part(executable = host.find([vm.options.asset]))\n",
 		check: unusedOption,
+	},
+	{
+		Name: sectionRule,
+		Reason: "vm.display, vm.kernel and other sections are None if the configuration omits them, and None has no " +
+			"fields.",
+		Bad: "def launch(vm, host):\n    return part(executable = host.find([\"/q\"]), options = " +
+			"[option(\"-vnc\", vm.display.vnc.port)])\n",
+		Good: "def launch(vm, host):\n    vnc = vm.display and vm.display.vnc\n    return part(executable = " +
+			"host.find([\"/q\"]), options = [option(\"-vnc\", vnc.port) if vnc else None])\n",
+		check: untestedSection,
 	},
 	{
 		Name:   "api-version",

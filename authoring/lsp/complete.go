@@ -51,7 +51,7 @@ func (v *view) completeString(c cursor) []completionItem {
 		}
 		return v.loadableNames(firstString(c.content[b.at:]))
 	}
-	if items := v.completeQEMU(c); items != nil {
+	if items := v.completeSubject(c); items != nil {
 		return items
 	}
 	before := strings.TrimRight(strings.TrimRight(c.content[:c.str], `"'`), " ")
@@ -124,7 +124,11 @@ func (v *view) loadableModules() []completionItem {
 // loadableNames returns the names that can be loaded from a module.
 func (v *view) loadableNames(spec string) []completionItem {
 	if spec == reference.TestingModule {
-		return []completionItem{{Label: "assert", Kind: kindModule}, {Label: "plan_of", Kind: kindFunction}}
+		return []completionItem{
+			{Label: "assert", Kind: kindModule},
+			{Label: "draw", Kind: kindFunction},
+			{Label: "plan_of", Kind: kindFunction},
+		}
 	}
 	t := v.loadedTree(spec)
 	if t == nil {

@@ -110,33 +110,38 @@ func (s *server) documentSymbol(_ context.Context, params *documentParams) ([]do
 	if err != nil {
 		return nil, err
 	}
-	symbols := []documentSymbol{}
 	if v.tree == nil {
-		return symbols, nil
+		return []documentSymbol{}, nil
 	}
-	for _, statement := range v.tree.file.Stmts {
+	return v.tree.topSymbols(), nil
+}
+
+// topSymbols returns the functions, the other globals and the loaded modules of a module.
+func (t *tree) topSymbols() []documentSymbol {
+	symbols := []documentSymbol{}
+	for _, statement := range t.file.Stmts {
 		switch n := statement.(type) {
 		case *syntax.DefStmt:
-			f := reference.Defined(n, v.tree.text.content)
+			f := reference.Defined(n, t.text.content)
 			symbols = append(symbols, documentSymbol{
 				Name: f.Name, Detail: strings.TrimPrefix(f.Signature(), f.Name), Kind: symbolFunction,
-				Range: v.tree.spanOf(n), SelectionRange: v.tree.spanOf(n.Name),
+				Range: t.spanOf(n), SelectionRange: t.spanOf(n.Name),
 			})
 		case *syntax.AssignStmt:
 			if id, ok := n.LHS.(*syntax.Ident); ok {
 				symbols = append(symbols,
 					documentSymbol{
-						Name: id.Name, Kind: symbolConstant, Range: v.tree.spanOf(n),
-						SelectionRange: v.tree.spanOf(id),
+						Name: id.Name, Kind: symbolConstant, Range: t.spanOf(n),
+						SelectionRange: t.spanOf(id),
 					})
 			}
 		case *syntax.LoadStmt:
 			symbols = append(symbols,
 				documentSymbol{
-					Name: n.ModuleName(), Kind: symbolModule, Range: v.tree.spanOf(n),
-					SelectionRange: v.tree.spanOf(n.Module),
+					Name: n.ModuleName(), Kind: symbolModule, Range: t.spanOf(n),
+					SelectionRange: t.spanOf(n.Module),
 				})
 		}
 	}
-	return symbols, nil
+	return symbols
 }

@@ -25,9 +25,15 @@ type evaluation struct {
 	made map[string][]made
 	// declared are the options that types declare, by type name.
 	declared map[string][]vmtypes.Option
-	// plans are the plans of all samples that have a plan. sampled are the types with samples.
-	plans   []*plan.Plan
+	// planned are the names in the plans of types, by type name. programs are the programs of QEMU in the plans. found
+	// are the linter's findings in the plans.
+	planned  map[string]*planned
+	programs map[string]bool
+	found    []lint.Finding
+	// sampled are the types with samples.
 	sampled []string
+	// oldest are the oldest versions of QEMU that types need.
+	oldest map[string]string
 
 	source vmtypes.Source
 	texts  map[string]*text
@@ -68,6 +74,7 @@ func (o Options) evaluateFolder(ctx context.Context, dir string, open map[string
 	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
 		work = append(work, func() *evaluation {
 			of := newEvaluation(source, open)
+			of.oldest = e.oldest
 			o.evaluateModule(ctx, of, file, samples)
 			return of
 		})
@@ -80,6 +87,7 @@ func (o Options) evaluateFolder(ctx context.Context, dir string, open map[string
 func newEvaluation(source vmtypes.Source, open map[string]*text) *evaluation {
 	return &evaluation{
 		diagnostics: map[string][]diagnostic{}, made: map[string][]made{}, declared: map[string][]vmtypes.Option{},
+		planned: map[string]*planned{}, programs: map[string]bool{},
 		source: source, texts: open,
 	}
 }
@@ -99,7 +107,13 @@ func (e *evaluation) mergeResults(other *evaluation) {
 		}
 	}
 	maps.Copy(e.declared, other.declared)
-	e.plans = append(e.plans, other.plans...)
+	maps.Copy(e.planned, other.planned)
+	maps.Copy(e.programs, other.programs)
+	for _, f := range other.found {
+		if !slices.ContainsFunc(e.found, f.Equals) {
+			e.found = append(e.found, f)
+		}
+	}
 }
 
 // evaluateModule evaluates one module: a type with its samples, a file of tests, or a library module.
@@ -113,14 +127,16 @@ func (o Options) evaluateModule(ctx context.Context, e *evaluation, file string,
 		if err := o.Evaluator.Diagnose(ctx, e.source, file); err != nil {
 			e.addErrors(err, file, "")
 		}
+		o.planLoaded(ctx, e, name, samples[name])
 	default:
 		d, err := o.Evaluator.Describe(ctx, e.source, name)
 		if err != nil {
 			e.addErrors(err, file, "") // each sample would repeat this error
-			return
+		} else {
+			e.declared[name] = d.Options
+			o.trySamples(ctx, e, file, name, samples[name])
 		}
-		e.declared[name] = d.Options
-		o.trySamples(ctx, e, file, name, samples[name])
+		o.planLoaded(ctx, e, name, samples[name])
 	}
 }
 
@@ -144,34 +160,48 @@ func (o Options) runTests(ctx context.Context, e *evaluation, file string) {
 
 // lintFolder adds the linter's findings, except on lines with errors. It checks plans with the QEMU that they use.
 func (e *evaluation) lintFolder(ctx context.Context, o Options) {
-	programs := map[string][]*plan.Plan{}
-	for _, p := range e.plans {
-		programs[p.QEMU.Executable] = append(programs[p.QEMU.Executable], p)
-	}
 	folder := lint.Folder{
 		Modules: e.source.Modules, Around: lint.Surroundings{Read: vmtypes.StockModule},
 		Sampled: e.sampled,
 	}
-	var findings []lint.Finding
-	for program, plans := range programs {
-		if ctx.Err() != nil {
-			return
-		}
-		if len(programs) == 1 {
-			folder.Around.QEMU, folder.Plans = o.QEMU(program), plans
-			break
-		}
-		findings = append(findings, lint.Plans(plans, e.source.Modules, o.QEMU(program))...)
+	if ctx.Err() != nil {
+		return
 	}
-	for _, f := range lint.Sort(append(findings, folder.Findings()...)) {
+	for program := range e.programs {
+		if len(e.programs) == 1 { // otherwise, the modules may be for another one
+			folder.Around.QEMU = askable(o.QEMU(program))
+			folder.Unasked = e.needNewer(folder.Around.QEMU)
+		}
+	}
+	for _, f := range lint.Sort(append(e.found, folder.Findings()...)) {
 		wrong := slices.ContainsFunc(e.diagnostics[f.File], func(d diagnostic) bool {
 			return d.Severity == severityError && d.Range.Start.Line == f.Line-1
 		})
 		if !wrong {
-			e.addDiagnostic(f.File, f.Line, f.Column,
-				diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
+			d := diagnostic{
+				Severity: severityWarning, Source: serverName, Code: f.Rule, Message: f.Message, repair: f.Repair,
+				Range: e.wordSpan(f.File, f.Line, f.Column),
+			}
+			if t := e.textOf(f.File); t != nil && f.EndLine == f.Line {
+				d.Range.End = t.columnPosition(f.EndLine, f.EndColumn)
+			}
+			e.unlessThere(f.File, d)
 		}
 	}
+}
+
+// needNewer returns the types that need a newer QEMU, which may be nil.
+func (e *evaluation) needNewer(qemu lint.QEMU) map[string]bool {
+	types := map[string]bool{}
+	for name, least := range e.oldest {
+		types[name] = needsNewer(qemu, least)
+	}
+	return types
+}
+
+// needsNewer reports whether a version of QEMU is newer than the installed QEMU, which may be nil.
+func needsNewer(qemu lint.QEMU, least string) bool {
+	return qemu != nil && least != "" && sample.IsOlder(strings.TrimPrefix(qemu.Name(), "QEMU "), least)
 }
 
 // samplesByType returns the samples of a folder by type, and adds the errors in samples.
@@ -193,6 +223,7 @@ func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 		found[s.Type] = append(found[s.Type], s)
 		e.sampled = append(e.sampled, s.Type)
 	}
+	e.oldest = sample.OldestQEMU(slices.Concat(slices.Collect(maps.Values(found))...))
 	return found
 }
 
@@ -213,13 +244,18 @@ func (o Options) trySamples(ctx context.Context, e *evaluation, file, name strin
 		}
 		samples = []*sample.Sample{{Path: "a VM with the defaults", Type: name, VM: vm}}
 	}
-	for _, s := range samples {
+	var plans []*plan.Plan
+	for i, s := range samples {
 		p, err := o.Evaluator.Launch(ctx, e.source, name, s.VM, s.Host.Host())
 		if p != nil {
-			e.plans = append(e.plans, p)
+			plans = append(plans, p)
 			e.recordMade(p, s.Name())
 		}
-		var options *vmtypes.OptionsError
+		if i == len(samples)-1 || len(plans) == mostPlans {
+			o.recordPlans(e, name, plans)
+			plans = nil
+		}
+		var options *vmtypes.FieldsError
 		switch {
 		case err == nil && s.Text != "" && p.Text() != s.Text:
 			e.addDiagnostic(e.relativePath(s.Path), s.TextLine, 1,
@@ -238,6 +274,9 @@ func (o Options) trySamples(ctx context.Context, e *evaluation, file, name strin
 		}
 	}
 }
+
+// mostPlans is the maximum number of plans of a type in memory.
+const mostPlans = 16
 
 // recordMade records the lines that created the options of a plan. In each file, it uses the innermost line. The first
 // sample that reaches a line determines the recorded options.
@@ -348,9 +387,12 @@ func (e *evaluation) isInFolder(f plan.Frame) bool {
 	return ok
 }
 
+// serverName is the origin of diagnostics that editors show.
+const serverName = "vmrunner"
+
 // addDiagnostic adds a diagnostic at a line and a column.
 func (e *evaluation) addDiagnostic(file string, line, column int, d diagnostic) {
-	d.Source = "vmrunner"
+	d.Source = serverName
 	d.Range = e.wordSpan(file, line, column)
 	e.unlessThere(file, d)
 }
@@ -370,12 +412,20 @@ func summaryLine(d diagnostic) string {
 	return first
 }
 
+// textOf returns the text of a module, or nil.
+func (e *evaluation) textOf(file string) *text {
+	if t := e.texts[file]; t != nil {
+		return t
+	}
+	if content, ok := e.source.Modules[file]; ok {
+		return newText(content)
+	}
+	return nil
+}
+
 // wordSpan returns the span of the word at a column of a line. Column 0 means the whole line without its indentation.
 func (e *evaluation) wordSpan(file string, line, column int) span {
-	t := e.texts[file]
-	if source, ok := e.source.Modules[file]; t == nil && ok {
-		t = newText(source)
-	}
+	t := e.textOf(file)
 	if t == nil { // in a sample, only the line and column are known
 		at := position{max(line-1, 0), max(column-1, 0)}
 		return span{at, at}

@@ -74,6 +74,14 @@ func TestWhereMistakesAre(t *testing.T) {
 				"option(\"-device\", \"x\", {\"id\": \"a\"}),\n        option(\"-device\", \"x\", {\"id\": " +
 				"\"a\"}),\n    ])\n",
 		}, []string{"a.star:3:8: -device: the device \"a\" is already defined at a.star:3 launch"}},
+		{"devices that QEMU can't place", map[string]string{
+			"a.star": "def launch(vm, host):\n    return part(executable = \"/q\", machine = {\"type\": \"q35\"}, " +
+				"options = [\n        option(\"-device\", \"edu\", {\"addr\": \"5\"}),\n        option(\"-device\", " +
+				"\"edu\", {\"addr\": \"0x5\"}),\n    ], hotplug = [hotplug.balloon(\"b\", 1)])\n",
+		}, []string{
+			"a.star:3:8: -device edu: addr=0x5 of the bus pcie.0 is already taken by -device edu (made at a.star:3 launch)",
+			"a.star:4:",
+		}},
 		{"a test that fails", map[string]string{
 			"a_test.star": "load(\"@vmtypes//testing.star\", \"assert\")\n\ndef test_it():\n    assert.eq(1, 2)\n",
 		}, []string{"a_test.star:3:13: got 1, want 2"}},

@@ -34,13 +34,19 @@ func (s *server) hover(_ context.Context, params *positionParams) (*hover, error
 	return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(start, end))}, nil
 }
 
-// hoverString explains the module or the name in a load statement.
+// hoverString explains the module or the name in a load statement, and names of QEMU and of the plan.
 func (v *view) hoverString(c cursor) *hover {
 	function, b, ok := c.enclosingCall()
-	if !ok || function != "load" {
+	if !ok {
 		return nil
 	}
 	content, end := stringAt(c)
+	if function != "load" {
+		if text := v.explainSubject(c, content); text != "" {
+			return &hover{Contents: markdownOf(text), Range: new(v.text.spanBetween(c.str, end))}
+		}
+		return nil
+	}
 	spec, name := content, ""
 	if b.commas > 0 {
 		spec, name = firstString(c.content[b.at:]), content
@@ -181,7 +187,11 @@ func explainKey(k reference.Key) string {
 func explainOption(o vmtypes.Option) string {
 	text := fmt.Sprintf("```python\nvm.options.%s: %s\n```\n%s\n\n%s", o.Name, reference.OptionType(&o.Attr), o.Doc,
 		reference.OptionForm(&o.Attr))
-	return text + ". Default: " + reference.OptionDefault(&o.Attr) + "."
+	text += ". Default: " + reference.OptionDefault(&o.Attr) + "."
+	for _, note := range o.Notes() {
+		text += "\n\n- " + note
+	}
+	return text
 }
 
 // explainArgument explains the keyword that ends at end. It returns "" if the word is not a keyword of an argument.
@@ -198,7 +208,7 @@ func (v *view) explainArgument(c cursor, word string, end int) string {
 	if p, ok := f.Parameter(word); ok {
 		return fmt.Sprintf("```python\n%s: %s\n```\n%s", p.String(), p.Type, p.Doc)
 	}
-	if path == "plan_of" {
+	if path == "plan_of" || path == "draw" {
 		return v.explainPath("vm." + word)
 	}
 	return ""

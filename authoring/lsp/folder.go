@@ -207,9 +207,10 @@ func (s *server) evaluateSoon(f *folder) {
 		if ctx.Err() != nil {
 			return // a later evaluation has replaced this one
 		}
+		result.keepNames(f.result)
 		f.result = result
 		s.publishDiagnostics(ctx, f, result.diagnostics)
-		if s.refresh {
+		if s.editor.refresh {
 			s.background.Go(func() {
 				_,
 					_ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/creachadair/jrpc2"
 )
@@ -28,20 +29,30 @@ func (s *server) formatting(_ context.Context, params *documentParams) ([]textEd
 // widestHint is the maximum length of an argument in a hint, in characters.
 const widestHint = 90
 
-// inlayHint shows, at the ends of lines, the QEMU options that the lines create for a sample. It waits for the current
-// evaluation.
+// longestWait is the maximum time that a request waits for the evaluation of a folder. The hints follow later if the
+// editor asks again.
+const longestWait = 5 * time.Second
+
+// inlayHint shows, at the ends of lines, the QEMU options that the lines create for a sample. If the editor can refresh
+// hints, it answers immediately, because the server asks for a refresh after each evaluation. Otherwise, it waits for
+// the current evaluation.
 func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHint, error) {
 	f, _, err := s.documentFor(params.TextDocument.URI)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	settled := f.settled
+	settled, refreshes := f.settled, s.editor.refresh
 	s.mu.Unlock()
-	select {
-	case <-settled:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if !refreshes {
+		timer := time.NewTimer(longestWait)
+		defer timer.Stop()
+		select {
+		case <-settled:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,10 @@ type channel struct {
 	sending  sync.Mutex
 	out      io.WriteCloser
 	received chan received
-	closed   chan struct{}
+	ended    chan struct{}
+	// endInput ends Recv. A server must be stopped in this way: jrpc2's Server.Stop panics if a message arrives at the
+	// same time.
+	endInput func()
 	close    func() error
 }
 
@@ -37,10 +40,11 @@ type received struct {
 func newChannel(in io.Reader, out io.WriteCloser) *channel {
 	c := &channel{
 		in: bufio.NewReaderSize(in, longestHeader), out: out, received: make(chan received),
-		closed: make(chan struct{}),
+		ended: make(chan struct{}),
 	}
+	c.endInput = sync.OnceFunc(func() { close(c.ended) })
 	c.close = sync.OnceValue(func() error {
-		close(c.closed)
+		c.endInput()
 		return out.Close()
 	})
 	go c.pumpMessages()
@@ -60,7 +64,7 @@ func (c *channel) pumpMessages() {
 		}
 		select {
 		case c.received <- received{message, err}:
-		case <-c.closed:
+		case <-c.ended:
 			return
 		}
 		if err != nil {
@@ -79,13 +83,13 @@ func (c *channel) Send(message []byte) error {
 	return err
 }
 
-// Recv implements channel.Channel of jrpc2. io.EOF means that the input ended between two messages. After any other
-// error, no further message can be read.
+// Recv implements channel.Channel of jrpc2. io.EOF means that the input ended between two messages, or by endInput.
+// After any other error, no further message can be read.
 func (c *channel) Recv() ([]byte, error) {
 	select {
 	case r := <-c.received:
 		return r.message, r.err
-	case <-c.closed:
+	case <-c.ended:
 		return nil, io.EOF
 	}
 }

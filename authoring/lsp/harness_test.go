@@ -3,7 +3,6 @@ package lsp
 import (
 	"context"
 
-	"vmop/authoring/lint"
 	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -15,7 +14,7 @@ func inProcessOptions() Options {
 	return Options{
 		Evaluator: inProcess{},
 		Format:    func(_, text string) (string, error) { return text, nil },
-		QEMU:      func(string) lint.QEMU { return nil },
+		QEMU:      func(string) QEMU { return nil },
 	}
 }
 

@@ -18,7 +18,9 @@ type view struct {
 	document
 	declared map[string][]vmtypes.Option
 	open     map[string]*text
+	planned  map[string]*planned
 	program  string // the QEMU program of the type
+	editor   support
 }
 
 // viewOf returns the view of an open document.
@@ -29,15 +31,13 @@ func (s *server) viewOf(uri string) (*view, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &view{server: s, folder: f, document: d, open: ownTexts(f.open), program: usualProgram}
+	v := &view{server: s, folder: f, document: d, open: ownTexts(f.open), program: usualProgram, editor: s.editor}
 	if f.result == nil {
 		return v, nil
 	}
-	v.declared = f.result.declared
-	for _, p := range f.result.plans {
-		if p.Type == strings.TrimSuffix(d.module, ".star") {
-			v.program = p.QEMU.Executable
-		}
+	v.declared, v.planned = f.result.declared, f.result.planned
+	if names := v.planned[strings.TrimSuffix(d.module, ".star")]; names != nil {
+		v.program = names.program
 	}
 	return v, nil
 }

@@ -1,6 +1,10 @@
 package lsp
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"vmop/authoring/lint"
+)
 
 // The used types of the protocol; see its specification, version 3.17. All numbers count from 0.
 
@@ -22,6 +26,10 @@ type location struct {
 type initializeParams struct {
 	Capabilities struct {
 		Workspace struct {
+			WorkspaceEdit struct {
+				DocumentChanges    bool     `json:"documentChanges"`
+				ResourceOperations []string `json:"resourceOperations"`
+			} `json:"workspaceEdit"`
 			InlayHint struct {
 				RefreshSupport bool `json:"refreshSupport"`
 			} `json:"inlayHint"`
@@ -51,6 +59,21 @@ type capabilities struct {
 	DocumentSymbolProvider     bool           `json:"documentSymbolProvider"`
 	DocumentFormattingProvider bool           `json:"documentFormattingProvider"`
 	InlayHintProvider          bool           `json:"inlayHintProvider"`
+	ReferencesProvider         bool           `json:"referencesProvider"`
+	DocumentHighlightProvider  bool           `json:"documentHighlightProvider"`
+	FoldingRangeProvider       bool           `json:"foldingRangeProvider"`
+	WorkspaceSymbolProvider    bool           `json:"workspaceSymbolProvider"`
+
+	RenameProvider     renameOptions     `json:"renameProvider"`
+	CodeActionProvider codeActionOptions `json:"codeActionProvider"`
+}
+
+type renameOptions struct {
+	PrepareProvider bool `json:"prepareProvider"`
+}
+
+type codeActionOptions struct {
+	CodeActionKinds []string `json:"codeActionKinds"`
 }
 
 type syncOptions struct {
@@ -143,6 +166,8 @@ type diagnostic struct {
 	Code     string    `json:"code,omitempty"`
 	Message  string    `json:"message"`
 	Related  []related `json:"relatedInformation,omitempty"`
+
+	repair *lint.Repair // may be nil
 }
 
 type related struct {
@@ -189,6 +214,7 @@ type completionItem struct {
 	Kind          int       `json:"kind"`
 	Detail        string    `json:"detail,omitempty"`
 	Documentation *markup   `json:"documentation,omitempty"`
+	SortText      string    `json:"sortText,omitempty"`
 	TextEdit      *textEdit `json:"textEdit,omitempty"`
 }
 

@@ -14,8 +14,9 @@ type optionCall struct {
 	flag, value string
 	// argument is the index of the argument at the cursor; first is the index of the argument with the value.
 	argument, first int
-	// key means that the cursor is at the name of a property.
-	key bool
+	// key means that the cursor is at the name of a property. property is the name if the cursor is at its value.
+	key      bool
+	property string
 }
 
 // optionCallAt returns the call at the cursor.
@@ -34,10 +35,19 @@ func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
 	call.argument = len(arguments) - 1
 	inner := c.open[len(c.open)-1]
 	if inner.kind == '{' && inner.at > b.at {
-		call.key = !strings.Contains(c.content[inner.argument:c.str], ":")
+		call.key, call.property = c.entryAt(inner)
 		return call, true
 	}
 	return call, inner.at == b.at
+}
+
+// entryAt returns whether the cursor is at the key of an entry in a dict, and otherwise the key if it is a literal.
+func (c *cursor) entryAt(dict bracket) (isKey bool, key string) {
+	before, _, isValue := strings.Cut(c.content[dict.argument:c.str], ":")
+	if !isValue {
+		return true, ""
+	}
+	return false, literalAt([]string{before}, 0)
 }
 
 // wrapperOf returns the flag for a function of the vocabulary, and the index of the argument with the value.
@@ -95,31 +105,4 @@ func literalAt(arguments []string, n int) string {
 		return ""
 	}
 	return text[1 : len(text)-1]
-}
-
-// completeQEMU completes QEMU's names: flags, first values and properties.
-func (v *view) completeQEMU(c cursor) []completionItem {
-	call, ok := v.optionCallAt(c)
-	if !ok {
-		return nil
-	}
-	qemu := v.server.options.QEMU(v.program)
-	if qemu == nil {
-		return nil
-	}
-	var words []string
-	kind := kindValue
-	switch {
-	case call.key:
-		words, kind = qemu.Properties(call.flag, call.value), kindProperty
-	case call.argument == 0 && call.first == 1 && call.flag == "":
-		words = qemu.Flags()
-	case call.argument == call.first:
-		words = qemu.Values(call.flag)
-	}
-	var items []completionItem
-	for _, word := range words {
-		items = append(items, completionItem{Label: word, Kind: kind, Detail: qemu.Name()})
-	}
-	return items
 }

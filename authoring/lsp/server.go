@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/creachadair/jrpc2"
@@ -38,7 +39,26 @@ type Options struct {
 	Format func(name, source string) (string, error)
 	// QEMU returns the installed QEMU for the program that a type names, or nil. It must never start a program only
 	// because a type names it.
-	QEMU func(program string) lint.QEMU
+	QEMU func(program string) QEMU
+	// Library is a folder of the user's cache for copies of the library, which editors show. If it is empty, the copy
+	// is temporary.
+	Library string
+}
+
+// A QEMU is an installed QEMU that also describes its options.
+type QEMU interface {
+	lint.QEMU
+	// Help returns the description of an option, of its value or, if property is not empty, of a property of an option
+	// with this value, in Markdown; "" without a description.
+	Help(flag, value, property string) string
+}
+
+// askable returns the QEMU for the linter; nil for nil.
+func askable(qemu QEMU) lint.QEMU {
+	if qemu == nil {
+		return nil
+	}
+	return qemu
 }
 
 // ErrNoShutdown means that the editor disconnected without a shutdown request.
@@ -48,7 +68,17 @@ var ErrNoShutdown = errors.New("the editor ended the session without a shutdown"
 const (
 	codeNotInitialized jrpc2.Code = -32002
 	codeRequestFailed  jrpc2.Code = -32803
+
+	codeRequestCancelled jrpc2.Code = -32800
 )
+
+// support contains what the editor supports.
+type support struct {
+	refresh        bool // it can refresh hints
+	watches        bool // it can watch files
+	versionedEdits bool // edits of several documents can have versions
+	createsFiles   bool // edits can create files
+}
 
 // A server is one session with an editor.
 type server struct {
@@ -56,30 +86,40 @@ type server struct {
 	rpc     *jrpc2.Server
 	library *libraryCopy
 	session context.Context // ends with the session
+	// endInput ends the session after the messages that were received.
+	endInput func()
 
 	mu          sync.Mutex
 	initialized bool
 	down        bool // the editor has sent shutdown
 	exited      bool
-	refresh     bool // the editor can refresh hints
-	watches     bool // the editor can watch files
+	editor      support
 	folders     map[string]*folder
 
 	// background contains work that continues after a request.
 	background sync.WaitGroup
 }
 
+// mostRequests is the maximum number of requests at the same time. It is larger than the number of documents in a
+// window, because requests for hints may wait for an evaluation, and other requests must not wait for them.
+const mostRequests = 64
+
 // Serve answers an editor until the editor disconnects, in ends, or the context ends. If the editor sends exit without
 // shutdown, the error is [ErrNoShutdown]. The end of in alone is not an error, because in also ends when the editor is
 // killed.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, options Options) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{options: options, library: new(libraryCopy), session: ctx, folders: map[string]*folder{}}
+	s := &server{
+		options: options, library: &libraryCopy{cache: options.Library}, session: ctx, folders: map[string]*folder{},
+	}
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
-		AllowPush: true, DisableBuiltin: true, Concurrency: 4, NewContext: func() context.Context { return ctx },
+		AllowPush: true, DisableBuiltin: true, Concurrency: mostRequests,
+		NewContext: func() context.Context { return ctx },
 	})
-	s.rpc.Start(newChannel(in, out))
-	stop := context.AfterFunc(ctx, s.rpc.Stop)
+	c := newChannel(in, out)
+	s.endInput = c.endInput
+	s.rpc.Start(c)
+	stop := context.AfterFunc(ctx, c.endInput)
 	err := s.rpc.Wait()
 	stop()
 	cancel()
@@ -115,7 +155,11 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 			}
 			return nil, err
 		}
-		return h(ctx, request)
+		result, err = h(ctx, request)
+		if ctx.Err() != nil && err != nil {
+			err = jrpc2.Errorf(codeRequestCancelled, "%s was cancelled", method)
+		}
+		return result, err
 	}
 }
 
@@ -151,6 +195,13 @@ func (s *server) handlers() map[string]jrpc2.Handler {
 		"textDocument/signatureHelp":      handler.New(s.signatureHelp),
 		"textDocument/definition":         handler.New(s.findDefinition),
 		"textDocument/documentSymbol":     handler.New(s.documentSymbol),
+		"textDocument/references":         handler.New(s.findReferences),
+		"textDocument/documentHighlight":  handler.New(s.documentHighlight),
+		"textDocument/prepareRename":      handler.New(s.prepareRename),
+		"textDocument/rename":             handler.New(s.rename),
+		"textDocument/codeAction":         handler.New(s.codeAction),
+		"textDocument/foldingRange":       handler.New(s.foldingRange),
+		"workspace/symbol":                handler.New(s.workspaceSymbol),
 		"textDocument/formatting":         handler.New(s.formatting),
 		"textDocument/inlayHint":          handler.New(s.inlayHint),
 	}
@@ -163,13 +214,21 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 		return nil, jrpc2.Errorf(jrpc2.InvalidRequest, "initialize was called before")
 	}
 	s.initialized = true
-	s.refresh = params.Capabilities.Workspace.InlayHint.RefreshSupport
-	s.watches = params.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration
+	workspace := params.Capabilities.Workspace
+	s.editor = support{
+		refresh:        workspace.InlayHint.RefreshSupport,
+		watches:        workspace.DidChangeWatchedFiles.DynamicRegistration,
+		versionedEdits: workspace.WorkspaceEdit.DocumentChanges,
+		createsFiles:   slices.Contains(workspace.WorkspaceEdit.ResourceOperations, "create"),
+	}
 	return &initializeResult{
 		Capabilities: capabilities{
 			PositionEncoding: "utf-16",
 			TextDocumentSync: syncOptions{OpenClose: true, Change: 2, Save: true},
 			HoverProvider:    true, DefinitionProvider: true, DocumentSymbolProvider: true, InlayHintProvider: true,
+			ReferencesProvider: true, DocumentHighlightProvider: true, FoldingRangeProvider: true,
+			WorkspaceSymbolProvider: true, RenameProvider: renameOptions{PrepareProvider: true},
+			CodeActionProvider:         codeActionOptions{CodeActionKinds: []string{quickFix, fixAll}},
 			CompletionProvider:         triggerOptions{[]string{".", `"`, "/"}},
 			SignatureHelpProvider:      triggerOptions{[]string{"(", ","}},
 			DocumentFormattingProvider: true,
@@ -182,7 +241,7 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 func (s *server) watchFiles(context.Context, *jrpc2.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watches {
+	if s.editor.watches {
 		params := registrationParams{[]registration{{
 			ID: "files", Method: "workspace/didChangeWatchedFiles",
 			RegisterOptions: watchOptions{[]watcher{{"**/*.{star,txtar,yaml}"}}},
@@ -206,7 +265,7 @@ func (s *server) exit(context.Context, *jrpc2.Request) (any, error) {
 	s.mu.Lock()
 	s.exited = true
 	s.mu.Unlock()
-	s.rpc.Stop()
+	s.endInput()
 	return nil, nil
 }
 

@@ -82,3 +82,28 @@ func changed(uri string, version int, content string) changeParams {
 	p.ContentChanges = []contentChange{{Text: content}}
 	return p
 }
+
+// An editor's messages during its exit, such as a late answer, don't matter.
+func TestMessagesDuringTheExit(t *testing.T) {
+	t.Parallel()
+	for range 300 {
+		in, toServer := io.Pipe()
+		fromServer, out := io.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- Serve(t.Context(), in, out, inProcessOptions()) }()
+		editor := rpc.LSP(fromServer, toServer)
+		go func() {
+			for _, request := range []string{"initialize", "shutdown"} {
+				_ = editor.Send(fmt.Appendf(nil, `{"jsonrpc": "2.0", "id": 1, "method": %q, "params": {}}`, request))
+				_, _ = editor.Recv()
+			}
+			go func() { _, _ = io.Copy(io.Discard, fromServer) }()
+			_ = editor.Send([]byte(`{"jsonrpc": "2.0", "method": "exit"}`))
+			for range 20 {
+				_ = editor.Send([]byte(`{"jsonrpc": "2.0", "id": 3, "result": null}`))
+			}
+		}()
+		require.NoError(t, <-served)
+		require.NoError(t, in.Close())
+	}
+}

@@ -6,7 +6,7 @@ import "slices"
 // documentation. Names of the same group have a common prefix with a dot: hotplug.cpus.
 func Builtins() []Function {
 	return slices.Concat(partFunctions(), thingFunctions(), ruleFunctions(), attrFunctions(),
-		[]Function{structBuiltin()})
+		[]Function{refuseBuiltin(), structBuiltin()})
 }
 
 // props is the type of an option's properties.
@@ -64,6 +64,37 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 				"exist is an error with a suggestion.",
 			Example: `replace(standard(vm, host), machine = {"hpet": True}, remove = ["-device tablet0"])` + "\n",
 		},
+	}
+}
+
+func refuseBuiltin() Function {
+	return Function{
+		Name: "refuse", Result: "None",
+		Parameters: []Parameter{
+			requiredParameter("section", "Any", "the section of the configuration: `vm`, `vm.options`, `vm.drives[0]`"),
+			requiredParameter("field", "str | None", "the name of its field, such as `\"ticket\"`; `None` refuses the section"),
+			requiredParameter("message", "str", "what is wrong, as the rest of a sentence that begins with the field"),
+			optionalParameter("hint", "str", `""`, "what to do"),
+		},
+		Doc: "Refuses a field of the configuration. The user sees its line in the file, its field path in the status of " +
+			"the resource, or the message next to the field of a form, but not the module. `refuse` does not end " +
+			"`launch`: all refused fields are reported together, and errors that follow from them are not reported. " +
+			"Use `fail` for mistakes in your own module.",
+		Example: `if vm.firmware == "bios" and vm.maximumRam > 64 << 30:
+    refuse(vm, "maximumRam", "can't be more than 64 GiB with a BIOS", hint = "set firmware: uefi")
+`,
+	}
+}
+
+// replaceMethod describes vm.replace.
+func replaceMethod() Function {
+	return Function{
+		Name: "replace", Result: "VM",
+		Parameters: []Parameter{requiredParameter("**fields", "Any", "other values, by the names of their fields")},
+		Doc: "Returns a copy of the vm section with other values, for example for a stock type. It checks the names and " +
+			"types of the fields. Sizes (`maximumCpus`, `currentCpus`, `maximumRam`, `currentRam`) can't be replaced; " +
+			"decide them in `defaults(vm)`.",
+		Example: `standard(vm.replace(firmware = "secure-4m", useTpm = True), host)` + "\n",
 	}
 }
 
@@ -254,7 +285,7 @@ func structBuiltin() Function {
 // Objects returns the kinds of values that the builtins return and that launch receives, except for vm, which [VM]
 // describes.
 func Objects() []Object {
-	return []Object{
+	return append([]Object{
 		{Name: "Option", Word: "option", Doc: "An option of QEMU or of a helper, from `option`.", Fields: []Field{
 			{"flag", "str", "The flag with its dash."},
 			{"value", "str | None", "The value after the flag, or `None`."},
@@ -290,5 +321,5 @@ func Objects() []Object {
 			Doc: "A change that is possible while the VM is running, from the functions of `hotplug`.",
 		},
 		hostObject(), nodeObject(), firmwareObject(),
-	}
+	}, hardwareObjects()...)
 }

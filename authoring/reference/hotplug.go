@@ -51,13 +51,23 @@ func ruleFunctions() []Function {
 				"the runner informs the guest. A disk never shrinks.",
 			Example: `hotplug.disk(0, "disk0")` + "\n",
 		},
-		disksRule(), affinityRule(), portsRule(),
+		limitsRule(drive, device("the disk's id")), disksRule(), nicsRule(), linkRule(), affinityRule(), portsRule(),
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optionalParameter("display", "str", `""`, "the id of the VNC display")},
 			Doc:        "A rule: the password of a display can be set. The runner sets it before the guest runs.",
 			Example:    `hotplug.password("spice")` + "\n",
 		},
+	}
+}
+
+func limitsRule(drive, disk Parameter) Function {
+	return Function{
+		Name: "hotplug.limits", Result: "Rule",
+		Parameters: []Parameter{drive, disk},
+		Doc: "A rule: the limits of the disk with this id are `vm.drives[drive].limits`. The runner sets them before " +
+			"the guest runs, and when they change.",
+		Example: `hotplug.limits(0, "disk0")` + "\n",
 	}
 }
 
@@ -76,6 +86,34 @@ func disksRule() Function {
 			"when they are removed. Drives from the machine's start stay attached. Removing a port with `replace` also " +
 			"removes it from the rule.",
 		Example: `hotplug.disks("virtio-blk-pci", buses = ["hotplug0", "hotplug1"])` + "\n",
+	}
+}
+
+func nicsRule() Function {
+	return Function{
+		Name: "hotplug.nics", Result: "Rule",
+		Parameters: []Parameter{
+			requiredParameter("buses", "list[str]", "the ids of PCI ports for network cards, at most 32; one card per port, or one "+
+				"disk if `hotplug.disks` contains the port as well"),
+			optionalParameter("types", "list[str]", `["masquerade", "tap", "user"]`,
+				"the types of networks that can be plugged in"),
+		},
+		Doc: "A rule: networks that are added to `vm.network` are plugged in while the guest is running, and unplugged when " +
+			"they are removed. The runner calls `launch` with the additional network: the card and its backend are the " +
+			"options that the plan then contains in addition, with a free port instead of the PCI address.",
+		Example: `hotplug.nics(buses = ["hotplug0", "hotplug1"])` + "\n",
+	}
+}
+
+func linkRule() Function {
+	return Function{
+		Name: "hotplug.link", Result: "Rule",
+		Parameters: []Parameter{
+			requiredParameter("network", "int", "the index in `vm.network`"),
+			requiredParameter("device", "str", "the id of the network card"),
+		},
+		Doc:     "A rule: the card with this id is connected to its network if `vm.network[network].link` is `up`.",
+		Example: `hotplug.link(0, "nic0")` + "\n",
 	}
 }
 

@@ -2,7 +2,7 @@ package reference
 
 import (
 	"fmt"
-	"path"
+	"slices"
 	"strings"
 )
 
@@ -18,9 +18,7 @@ func Page() string {
 		"Listener`, or a list of these, which repeats the property.\n\n" +
 		"This page is generated from `authoring/reference` with `make generate`. Don't edit it.\n")
 	b.WriteString("\n## Builtins\n")
-	for _, f := range Builtins() {
-		writeFunction(&b, "###", "", f)
-	}
+	writeFunctions(&b, Builtins())
 	writeVM(&b)
 	b.WriteString("\n## Values\n")
 	for _, o := range Objects() {
@@ -31,9 +29,7 @@ func Page() string {
 	b.WriteString("\n## `host`\n\n")
 	writeFields(&b, hostObject())
 	fmt.Fprintf(&b, "\n## Testing\n\nFiles named `…_test.star` can load these from `%s`.\n", TestingModule)
-	for _, f := range Testing() {
-		writeFunction(&b, "###", "", f)
-	}
+	writeFunctions(&b, Testing())
 	for _, o := range TestingObjects() {
 		writeObject(&b, "###", o)
 	}
@@ -41,12 +37,49 @@ func Page() string {
 	return b.String()
 }
 
-// writeFunction writes a function with a heading.
+// writeFunctions writes functions with headings. Functions of a group, such as attr, refer to the first function of the
+// group for the parameters that they share with it.
+func writeFunctions(b *strings.Builder, functions []Function) {
+	first := map[string]Function{}
+	for _, f := range functions {
+		group, _, grouped := strings.Cut(f.Name, ".")
+		model, found := first[group]
+		switch {
+		case !grouped:
+		case !found:
+			first[group] = f
+		default:
+			f = f.withoutParametersOf(model)
+		}
+		writeFunction(b, "###", "", f)
+	}
+}
+
+// withoutParametersOf returns the function with a reference to another function instead of the descriptions that both
+// share. The signature stays complete.
+func (f Function) withoutParametersOf(model Function) Function {
+	parameters := slices.Clone(f.Parameters)
+	var shared []string
+	for i, p := range parameters {
+		if other, found := model.Parameter(p.Name); found && other.Doc == p.Doc {
+			parameters[i].Doc = ""
+			shared = append(shared, "`"+p.Name+"`")
+		}
+	}
+	if len(shared) > 0 {
+		f.Parameters = parameters
+		f.Doc += "\n\nSee `" + model.Name + "` for " + strings.Join(shared, ", ") + "."
+	}
+	return f
+}
+
+// writeFunction writes a function with a heading. Its table omits parameters without a description.
 func writeFunction(b *strings.Builder, level, of string, f Function) {
 	fmt.Fprintf(b, "\n%s `%s%s`\n\n%s\n", level, of, f.Signature(), f.Doc)
-	if len(f.Parameters) > 0 {
+	described := slices.DeleteFunc(slices.Clone(f.Parameters), func(p Parameter) bool { return p.Doc == "" })
+	if len(described) > 0 {
 		b.WriteString("\n| Parameter | Type | Meaning |\n|---|---|---|\n")
-		for _, p := range f.Parameters {
+		for _, p := range described {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.Name, codeCell(p.Type), escapeCell(p.Doc))
 		}
 	}
@@ -77,15 +110,15 @@ func writeFields(b *strings.Builder, o Object) {
 }
 
 func writeVM(b *strings.Builder) {
-	b.WriteString("\n## `vm`\n\n`vm` is the vm section of the [configuration](../reference/configuration.md), with the same keys " +
-		"and all defaults. Lists are tuples, sizes are\nbytes, times are seconds, and paths are absolute. A text or number " +
-		"without a default is `\"\"` or `0`. `vm.options` contains\nthe options that the type " +
-		"[declares](language.md#options-of-a-type).\n" +
-		"\n| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
+	b.WriteString("\n## `vm`\n\n`vm` is the vm section of the [configuration](../reference/configuration.md#the-machine), " +
+		"which explains each key.\nTo look up one, run `vmrunner vmtype explain vm.network.mac`. All defaults are filled in. " +
+		"Lists are tuples, sizes are bytes,\ntimes are seconds, and paths are absolute. A text or number without a default is " +
+		"`\"\"` or `0`. `vm.options` contains the options\nthat the type [declares](language.md#options-of-a-type).\n" +
+		"\n| Field | Type |\n|---|---|\n")
 	for _, k := range VM() {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, codeCell(k.Type), escapeCell(k.defaultText()),
-			escapeCell(relinkText(k.Doc, pageLink)))
+		fmt.Fprintf(b, "| `%s` | %s |\n", k.Path, codeCell(k.Type))
 	}
+	writeFunction(b, "###", "vm.", replaceMethod())
 }
 
 // defaultText describes the meaning of an absent key.
@@ -100,12 +133,14 @@ func (k Key) defaultText() string {
 }
 
 func writeLanguage(b *strings.Builder) {
-	b.WriteString("\n## Starlark\n\nThese functions are part of the language. For the methods of strings, lists, dicts and sets, see [its\n" +
-		"specification](https://github.com/bazelbuild/starlark/blob/master/spec.md).\n" +
-		"\n| Function | Returns | Meaning |\n|---|---|---|\n")
+	b.WriteString("\n## Starlark\n\nThese functions are part of the language. [Its " +
+		"specification](https://github.com/bazelbuild/starlark/blob/master/spec.md)\nexplains them, and the methods of " +
+		"strings, lists, dicts and sets. An [editor](editors.md) shows their documentation.\n")
 	for _, f := range Language() {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Signature(), codeCell(f.Result), escapeCell(f.Doc))
+		fmt.Fprintf(b, "\n- `%s`", f.Signature())
 	}
+	b.WriteString("\n\n`print` has no effect when a VM starts, because a VM type is pure. `fail` ends the evaluation with a " +
+		"message to the user\nwho configured the VM: name the problem and its remedy.\n")
 }
 
 // codeCell returns a type in backquotes for a table cell.
@@ -141,17 +176,6 @@ func relinkText(text string, target func(string) string) string {
 		}
 		text = after
 	}
-}
-
-// pageLink converts a link in docs/reference/configuration.md to a link in a page of docs/vm-types.
-func pageLink(link string) string {
-	if rest, here := strings.CutPrefix(link, "../vm-types/"); here {
-		return rest
-	}
-	if strings.HasPrefix(link, "#") {
-		link = "configuration.md" + link
-	}
-	return path.Join("../reference", link)
 }
 
 // Plain returns Markdown without links, for output that does not support links.

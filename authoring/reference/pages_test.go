@@ -135,8 +135,10 @@ for node in ast.walk(tree):
 	require.NotContains(t, string(out), "unknown type")
 	lines := strings.Split(string(out), "\n")
 	require.Contains(t, lines, "def option flag value props doc")
-	require.Contains(t, lines, "class hotplug cpus balloon memory medium disk disks affinity ports password")
+	require.Contains(t, lines,
+		"class hotplug cpus balloon memory medium disk limits disks nics link affinity ports password")
 	require.Contains(t, lines, "class PortForward protocol address host guest")
+	require.Contains(t, lines, "class DiskLimits iops iopsRead iopsWrite bytes bytesRead bytesWrite")
 	require.Contains(t, lines, "class Display outputs loggedInUser withoutPassword spice vnc")
 	require.Contains(t, string(out), "\nclass VM name uuid machineType accelerator ")
 	for _, f := range reference.Builtins() {

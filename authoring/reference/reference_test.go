@@ -79,8 +79,8 @@ func TestParametersOfAssertionsAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for _, f := range reference.Testing() {
-		if f.Name == "plan_of" {
-			continue // it accepts the vm section; the examples call it
+		if f.Name == "plan_of" || f.Name == "draw" {
+			continue // they accept the vm section; the examples call them
 		}
 		fmt.Fprintf(&b, "    assert.fails(lambda: %s(*range(99)), \"at most %d\")\n", f.Name, len(f.Parameters))
 		var given []string
@@ -136,6 +136,10 @@ func agree(t *testing.T, f reference.Function, value starlark.Value) {
 	}
 	if f.Name == "combine" || f.Name == "struct" {
 		return // they don't unpack arguments
+	}
+	if kind, is := strings.CutPrefix(f.Name, "attr."); is {
+		require.Equal(t, vmtypes.AttrParameters(kind), spelled(f))
+		return
 	}
 	require.Equal(t, unpacked(t, "../../vmtypes", f.Name), spelled(f))
 }
@@ -195,12 +199,17 @@ func launch(t *testing.T, module string) error {
 	loaded, err := library.Load(t.Context(), "x")
 	require.NoError(t, err)
 	vm, err := sample.ParseVM([]byte("display: {spice: {}, vnc: {}}\nkernel: {image: /vmlinuz}\ndrives: [{file: " +
-		"/a.raw}]\n" +
+		"/a.raw, limits: {iops: 1}}]\n" +
 		"network: [{type: masquerade, ports: [{guest: 80, host: 8080}], allPorts: {keep: [1]}}, " +
 		"{lease: {address: 10.66.10.14/24, nameservers: {addresses: [192.0.2.1], search: [a]}, " +
 		"routes: [{to: 10.7.0.0/16, via: 10.66.10.1}]}}]\n"))
 	require.NoError(t, err)
-	facts := sample.HostFacts{Firmware: []vmtypes.FirmwareDescriptor{{Executable: "/fw"}}}
+	facts := sample.HostFacts{
+		Firmware: []vmtypes.FirmwareDescriptor{{Executable: "/fw"}},
+		PCI:      []vmtypes.PCIDevice{{Address: "0000:01:00.0"}},
+
+		Confidential: vmtypes.Confidential{SEV: &vmtypes.SEV{}},
+	}
 	_, err = loaded.Launch(t.Context(), vm, facts.Host())
 	return err
 }
@@ -213,6 +222,7 @@ func expressions() map[string]string {
 		"Attr":     "attr.int()", "Access": `access("/a")`, "File": `copy_once("/a", "/b")`,
 		"Rule": "hotplug.cpus(1)", "Host": "host",
 		"Firmware": "host.firmware()[0]", "Node": "host.nodes[0]",
+		"Processor": "host.processors[0]", "PCIDevice": `host.pci("0000:01:00.0")`, "SEV": "host.sev",
 	}
 }
 
@@ -247,7 +257,7 @@ func TestFieldsOfVMAreTheEvaluators(t *testing.T) {
 	keys := reference.VM()
 	require.Greater(t, len(keys), 50)
 	for _, section := range []string{
-		"vm", "vm.kernel", "vm.network[]", "vm.network[].ports[]", "vm.drives[]",
+		"vm", "vm.kernel", "vm.network[]", "vm.network[].ports[]", "vm.drives[]", "vm.drives[].limits",
 		"vm.display", "vm.display.spice", "vm.display.vnc", "vm.serialConsole",
 	} {
 		var want []string
@@ -316,7 +326,7 @@ func TestExamplesOfTestsWork(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("load(\"" + reference.TestingModule +
-		"\", \"assert\", \"plan_of\")\nload(\"@vmtypes//standard.star\", \"launch\")\n")
+		"\", \"assert\", \"draw\", \"plan_of\")\nload(\"@vmtypes//standard.star\", \"launch\")\n")
 	for _, f := range functions {
 		require.NotEmpty(t, f.Example, f.Name)
 		b.WriteString("\ndef test_" + strings.ReplaceAll(f.Name, ".", "_") + "():\n    " + f.Example)

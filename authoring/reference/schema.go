@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/internal/yamlfile"
 	"vmop/runner/config"
 	"vmop/vmspec"
 )
@@ -155,6 +156,8 @@ func valueSchema(path string, t reflect.Type, must bool, d vmspec.Default) Schem
 			"type": []string{"string", "integer"}, "pattern": sizePattern, "minimum": int64(vmspec.MiB),
 			"multipleOf": int64(vmspec.MiB),
 		}
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[yamlfile.Switch]()):
+		s["type"] = []string{"boolean", "string", "number"}
 	case t.Kind() == reflect.Bool:
 		s = Schema{"type": []string{"boolean", "string"}, "pattern": switchPattern}
 	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
@@ -246,3 +249,11 @@ func textSchema(path string) Schema {
 	}
 	return nil
 }
+
+// The patterns of the other numbers with units in options of a VM type. The type itself also checks the order of the
+// units of a duration.
+const (
+	durationPattern = `^\s*(?:[0-9]*\.?[0-9]+|(?:[0-9]*\.?[0-9]+ *[dhms] *)+)\s*$`
+	percentPattern  = `^\s*-?(?:0|[1-9][0-9]*)\s*%?\s*$`
+	ratePattern     = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:(?:B|[kMGTPE]B?|[KMGTPE]iB?|(?:[kMGTPE]|[KMGTPE]i)?bit)?/s)?\s*$`
+)

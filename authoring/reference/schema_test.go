@@ -95,6 +95,7 @@ func TestSchemaAgreesWithTheRunner(t *testing.T) {
 		"maximumCpus: 4096", "maximumCpus: \"4\"", "rtcBase: 2026-03-01T12:00:00", "rtcBase: \"2026-03-01\"",
 		"rtcBase: localtime", "powerdownTimeout: 0", "cpuModel: 486",
 		"drives: [{file: /a}]", "drives: [{type: ide-cd}]", "drives: [{device: /dev/x, file: null}]",
+		"drives: [{file: /a, iothread: true}, {file: /b, iothread: no}, {file: /c, iothread: shared}]",
 		"drives: [{type: ide-cd, bus: scsi, file: /x.iso}]",
 		"display: {}", "display: {vnc: {port: 0}}", "display: {vnc: {port: 5900}}", "display: {spice: {port: 1}}",
 		"uuid: 2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", "machineType: pc-q35-7.2", "serialConsole: {enabled: off}",
@@ -144,6 +145,15 @@ options = {
     "labels": attr.dict(attr.string()),
     "share": attr.record({"source": attr.string(mandatory = True), "tag": attr.string(default = "share")}),
     "key": attr.string(mandatory = True, doc = "What it is [for](x.md)."),
+    "ticket": attr.string(pattern = "[A-Z]+|no", min_length = 2, max_length = 3, example = "OPS"),
+    "tags": attr.list(attr.string(), min_items = 1, max_items = 2, unique = True),
+    "idle": attr.duration(maximum = "1h"),
+    "part": attr.percent(),
+    "limit": attr.rate(minimum = 1000),
+    "color": attr.string(values = ["red", "green"], aliases = ["colour"], deprecated = "use paint"),
+    "env": attr.string(default = "dev", values = ["dev", "prod"]),
+    "owner": attr.string(required_if = {"env": "prod"}, label = "Owner"),
+    "phone": attr.string(required_if = {"env": "dev", "lanes": [1, 2]}, aliases = ["fax"]),
 }
 
 def launch(vm, host):
@@ -169,7 +179,7 @@ func TestSchemaAgreesWithTheType(t *testing.T) {
 		"{key: k}": true, "{}": false, "{key: 1}": false, "{key: k, asset: x, mode: safe, queues: 8}": true,
 		"{key: k, mode: slow}": false, "{key: k, queues: 9}": false, "{key: k, queues: 0}": false,
 		"{key: k, queues: \"8\"}": true, "{key: k, queues: 1.5}": false,
-		"{key: k, lanes: 2}": true, "{key: k, lanes: 3}": false, "{key: k, lanes: \"2\"}": true,
+		"{key: k, lanes: 2, phone: a}": true, "{key: k, lanes: 3}": false, "{key: k, lanes: \"2\", phone: a}": true,
 		"{key: k, base: 2 GiB}": true, "{key: k, base: 2147483648}": true, "{key: k, base: 1024}": false,
 		"{key: k, base: big}":  false,
 		"{key: k, quiet: yes}": true, "{key: k, quiet: 1}": false, "{key: k, ports: [1, 2]}": true,
@@ -178,13 +188,27 @@ func TestSchemaAgreesWithTheType(t *testing.T) {
 		"{key: k, share: {source: /x}}": true, "{key: k, share: {tag: x}}": false,
 		"{key: k, share: {source: /x, tga: y}}": false,
 		"{key: k, nonsense: 1}":                 false, "null": false,
+		"{key: k, ticket: OPS}": true, "{key: k, ticket: no}": true, "{key: k, ticket: O}": false,
+		"{key: k, ticket: OPSS}": false, "{key: k, ticket: ops}": false, "{key: k, ticket: noX}": false,
+		"{key: k, tags: [a, b]}": true, "{key: k, tags: []}": false, "{key: k, tags: [a, a]}": false,
+		"{key: k, tags: [a, b, c]}": false, "{key: k, idle: 1h}": true, "{key: k, idle: 90}": true,
+		"{key: k, idle: 3601}": false, "{key: k, idle: 5 min}": false, "{key: k, idle: 1m 30 s}": true,
+		"{key: k, idle: 1.5m}": true, "{key: k, idle: soon}": false,
+		"{key: k, part: 50%}": true, "{key: k, part: 101}": false, "{key: k, part: half}": false,
+		"{key: k, part: 050%}": false, "{key: k, limit: 10 MiB/s}": true, "{key: k, limit: 100 Mbit/s}": true,
+		"{key: k, limit: 10 MiB}": false, "{key: k, limit: 1}": false, "{key: k, limit: 1.5kB/s}": true,
+		"{key: k, colour: red}": true, "{key: k, colour: blue}": false, "{key: k, colour: red, color: red}": false,
+		"{key: k, env: prod}": false, "{key: k, env: prod, owner: hugo}": true,
+		"{key: k, env: prod, owner: null}": false,
+		"{key: k, env: null, lanes: 1}":    false, "{key: k, lanes: 2}": false, "{key: k, lanes: 2, fax: a}": true,
+		"{key: k, lanes: 2, phone: a, env: dev}": true, "{key: k, lanes: 2, env: prod, owner: a}": true,
 	} {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(vmSection("options: "+options), "  vm:", "  vmType: tagged\n  vm:", 1)
 			cfg, _, err := config.Parse("vm.yaml", []byte(text))
 			require.NoError(t, err)
-			err = loaded.CheckOptions(cfg.VM, vmtypes.Files{})
+			err = loaded.CheckOptions(t.Context(), cfg.VM, vmtypes.Files{})
 			require.Equal(t, want, err == nil, "the type: %v", err)
 			for _, s := range []*jsonschema.Schema{one, several} {
 				err = judge(t, s, text)
@@ -211,6 +235,10 @@ func TestPageHasTheOptions(t *testing.T) {
 		"| `queues` | int, 1 to 8 | `1` |  |",
 		"| `base` | size, at least 128 MiB | `1 GiB` |  |", "| `ports` | list of int, at least 1 | `[]` |  |",
 		"| `share.source` | string | mandatory |  |",
+		"| `ticket` | string, like OPS, 2 to 3 characters | none |  |",
+		"| `idle` | duration, at most 1h | none |  |",
+		"| `color` | string: `red`, `green` | none | Deprecated: use paint. Formerly colour. |",
+		"| `owner` | string | none | Required if env is prod. |",
 	} {
 		require.Contains(t, page, row)
 	}

@@ -52,6 +52,7 @@ const StubsName = "__builtins__.pyi"
 func vmObjects() []Object {
 	keys := VM()
 	objects := []Object{vmObject("VM", "vm", "The vm section of a configuration, with its defaults.", keys)}
+	objects[0].Methods = []Function{replaceMethod()}
 	for _, k := range keys {
 		name, path := strings.TrimSuffix(k.Type, " | None"), k.Path
 		if list, ok := strings.CutPrefix(name, "tuple["); ok {

@@ -20,12 +20,26 @@ func Testing() []Function {
 				keywordParameter("host", "dict", "{}",
 					"the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, `sysprepImage`, "+
 						"`hasDisplayPassword`, `machines`, `firmware`, `cpus`, `nodes`, `hugePages` (by size: "+
-						"`{\"2097152\": 512}`); the default is a Debian 12 without KVM, with CPUs 0 to 7 in one node"),
+						"`{\"2097152\": 512}`), `processors`, `pci` (a list of devices), `sev`, `tdx`, `directIO` (a list of "+
+						"images), `aio`; the default is a Debian 12 "+
+						"without KVM, with CPUs 0 to 7 and 16 GiB in one node, and without PCI devices"),
 				requiredParameter("**vm", "Any", "the vm section, read as strictly as the runner does"),
 			},
 			Doc: "Returns the plan of a type for a VM.",
 			Example: `plan_of(launch, host = {"kvm": True, "files": ["fedora"]}, network = [], maximumRam = "2 GiB")` +
 				"\n",
+		},
+		{
+			Name: "draw", Result: "list[dict]",
+			Parameters: []Parameter{
+				requiredParameter("launch", "Callable", "the launch function of a type"),
+				requiredParameter("number", "int", "how many VMs, at most 200"),
+				keywordParameter("seed", "int", "1", "the same seed draws the same VMs"),
+				requiredParameter("**vm", "Any", "keys of the vm section that are not drawn"),
+			},
+			Doc: "Draws VMs that the type accepts, with options and computers. Each is a dict with the arguments of `plan_of`. " +
+				"The test fails if the type fails for a VM.",
+			Example: `plans = [plan_of(launch, **vm) for vm in draw(launch, 20, network = [])]` + "\n",
 		},
 		check("eq", "Two values are equal.", "assert.eq(1 + 1, 2)\n", anyParameter("got", "the actual value"),
 			anyParameter("want", "the expected value")),

@@ -3,6 +3,7 @@ package reference
 import (
 	_ "embed"
 	"reflect"
+	"slices"
 	"strings"
 
 	"vmop/vmspec"
@@ -56,7 +57,7 @@ func VM() []Key {
 	for _, d := range vmspec.Defaults() {
 		defaults[d.Path] = d
 	}
-	return keysOf("vm", reflect.ValueOf(fullSpec()), reflect.ValueOf(vmspec.Spec{}.WithDefaults()), defaults)
+	return keysOf("vm", reflect.ValueOf(fullSpec()), vmspec.OptionalSections(), defaults)
 }
 
 // Below returns the keys directly below a section: "vm", "vm.display", "vm.network[]".
@@ -83,13 +84,13 @@ func fullSpec() vmspec.Spec {
 			},
 			Filter: new(false),
 		}},
-		Drives:  []vmspec.Drive{{}},
+		Drives:  []vmspec.Drive{{Limits: &vmspec.DiskLimits{}}},
 		Display: &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}},
 	}.WithDefaults()
 }
 
-// keysOf returns the keys of a section. absent is the same section for a VM with an empty configuration.
-func keysOf(path string, section, absent reflect.Value, defaults map[string]vmspec.Default) []Key {
+// keysOf returns the keys of a section. optional are the paths of sections that can be absent.
+func keysOf(path string, section reflect.Value, optional []string, defaults map[string]vmspec.Default) []Key {
 	var keys []Key
 	for i := range section.NumField() {
 		field := section.Type().Field(i)
@@ -100,7 +101,7 @@ func keysOf(path string, section, absent reflect.Value, defaults map[string]vmsp
 		d := defaults[at]
 		value := section.Field(i)
 		keys = append(keys, Key{
-			Path: at, Type: typeOf(value, absent.Field(i)), Default: d.Value, Note: d.Note, Unit: d.Unit,
+			Path: at, Type: typeOf(value, slices.Contains(optional, at)), Default: d.Value, Note: d.Note, Unit: d.Unit,
 			Choices: vmspec.Choices(at), Doc: Meaning(at), field: field.Type,
 		})
 		if value.Kind() == reflect.Slice {
@@ -110,14 +111,14 @@ func keysOf(path string, section, absent reflect.Value, defaults map[string]vmsp
 			value = value.Elem()
 		}
 		if value.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(at, value, reflect.Zero(value.Type()), defaults)...)
+			keys = append(keys, keysOf(at, value, optional, defaults)...)
 		}
 	}
 	return keys
 }
 
-// typeOf returns the Starlark type of a field. The type of a section includes None if the section can be absent.
-func typeOf(value, absent reflect.Value) string {
+// typeOf returns the Starlark type of a field. The type of an optional section includes None.
+func typeOf(value reflect.Value, optional bool) string {
 	switch t := value.Type(); t.Kind() {
 	case reflect.Bool:
 		return "bool"
@@ -133,10 +134,9 @@ func typeOf(value, absent reflect.Value) string {
 		return "tuple[" + element + ", ...]"
 	case reflect.Pointer:
 		if t.Elem().Kind() == reflect.Struct {
-			return orNone(t.Elem().Name(), absent.IsNil())
+			return orNone(t.Elem().Name(), optional)
 		}
-		element := reflect.Zero(t.Elem())
-		return orNone(typeOf(element, element), value.IsNil())
+		return orNone(typeOf(reflect.Zero(t.Elem()), false), value.IsNil())
 	default:
 		return "Options"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"vmop/authoring/sample"
+	"vmop/internal/yamlfile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -110,15 +112,23 @@ func (r *Revision) openFolder(dir string) error {
 				})
 		}
 	}
+	comment := fmt.Sprintf("API version %d\n", vmtypes.APIVersion)
+	if slices.ContainsFunc(modules, func(m txtar.File) bool { return m.Name == generationModule }) {
+		comment += "Generation " + vmtypes.Generation + "\n"
+	}
 	for _, m := range modules {
 		if name, isType := strings.CutSuffix(strings.TrimPrefix(m.Name, "@vmtypes//"), ".star"); isType &&
 			!strings.Contains(name, "/") {
-			comment := fmt.Sprintf("VM type %s\nAPI version %d\n", m.Name, vmtypes.APIVersion)
-			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: modules})
+			entry := "VM type " + m.Name + "\n"
+			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte(entry + comment), Files: modules})
 		}
 	}
 	return nil
 }
+
+// generationModule is a module that libraries have since there are generations. Older libraries must keep the defaults
+// of their time.
+const generationModule = vmtypes.StockPrefix + "lib/generation.star"
 
 func (r *Revision) openArchive(path string) error {
 	text, err := os.ReadFile(path)
@@ -159,8 +169,8 @@ func (r *Revision) Types() []string {
 func (r *Revision) Modules() (map[string]string, error) {
 	if r.own == nil {
 		source, err := vmtypes.ReadSource(r.dir)
-		for _, reason := range source.Refused {
-			err = errors.Join(err, fmt.Errorf("read the modules of %s: %s", r.Name, reason))
+		for _, name := range slices.Sorted(maps.Keys(source.Refused)) {
+			err = errors.Join(err, fmt.Errorf("read the modules of %s: %s", r.Name, source.Refused[name]))
 		}
 		return source.Modules, err
 	}
@@ -174,31 +184,63 @@ func (r *Revision) Modules() (map[string]string, error) {
 }
 
 // Samples returns the samples next to the types, if any.
-func (r *Revision) Samples() ([]*sample.Sample, error) {
-	if r.dir == "" {
-		return nil, nil
-	}
-	return ReadSamples(r.dir, false)
+func (r *Revision) Samples() (list []*sample.Sample, err error) {
+	err = r.EachSample(appendTo(&list))
+	return list, err
 }
 
-// ReadSamples reads the samples of a folder. If must is set, a folder without samples is an error.
-func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
+// EachSample calls each with the samples next to the types, if any, one at a time. An error of each ends the reading.
+func (r *Revision) EachSample(each func(*sample.Sample) error) error {
+	if r.dir == "" {
+		return nil
+	}
+	return EachSample(r.dir, false, each)
+}
+
+// ReadSamples reads the samples of a folder. If must is set, a folder without samples is an error. If some samples
+// cannot be read, it returns the others together with all errors.
+func ReadSamples(dir string, must bool) (list []*sample.Sample, err error) {
+	err = EachSample(dir, must, appendTo(&list))
+	return list, err
+}
+
+func appendTo(list *[]*sample.Sample) func(*sample.Sample) error {
+	return func(s *sample.Sample) error {
+		*list = append(*list, s)
+		return nil
+	}
+}
+
+// EachSample calls each with the samples of a folder, like ReadSamples, one at a time. An error of each ends the
+// reading; samples that cannot be read don't.
+func EachSample(dir string, must bool, each func(*sample.Sample) error) error {
 	paths, err := sample.Find(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(paths) == 0 && must {
-		return nil, fmt.Errorf("there are no samples in %s: no NAME.txtar archives or configurations", dir)
+		return fmt.Errorf("there are no samples in %s: no NAME.txtar archives or configurations", dir)
 	}
-	var list []*sample.Sample
+	var all yamlfile.Faults
+	var unread error
 	for _, path := range paths {
 		s, err := sample.Read(path)
-		if err != nil {
-			return nil, err
+		var faults yamlfile.Faults
+		switch {
+		case errors.As(err, &faults):
+			all = append(all, faults...)
+		case err != nil:
+			unread = errors.Join(unread, err)
+		default:
+			if err := each(s); err != nil {
+				return err
+			}
 		}
-		list = append(list, s)
 	}
-	return list, nil
+	if all != nil {
+		return errors.Join(all, unread)
+	}
+	return unread
 }
 
 // Plan returns the plan of a type of this version for a sample.

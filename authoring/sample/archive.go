@@ -2,6 +2,9 @@ package sample
 
 import (
 	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,6 +33,8 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 		faults = append(faults, all.faultAt(1, 1, "the comment is missing",
 			"begin with a line that describes what is special about this machine"))
 	}
+	needs, wrong := all.readNeeds("", strings.Count(string(archive.Comment), "\n"))
+	s.NeedsQEMU, faults = needs, append(faults, wrong...)
 	vm := ""
 	line := 1 + strings.Count(string(archive.Comment), "\n")
 	s.within, s.marker = all, 1
@@ -53,7 +58,6 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 		}
 		line += 1 + strings.Count(string(f.Data), "\n")
 	}
-	var wrong yamlfile.Faults
 	s.config, wrong = parseVM(vm, settings...)
 	for _, f := range wrong {
 		faults = append(faults, s.within.faultInFile(f, s.marker))
@@ -62,7 +66,7 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 		slices.SortStableFunc(faults, func(a, b yamlfile.Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return nil, faults
 	}
-	s.VM = s.config.VM.WithDefaults()
+	s.VM = s.config.VM.WithOtherDefaults()
 	if slices.ContainsFunc(settings, func(set string) bool { return strings.HasPrefix(set, "vmType=") }) {
 		s.Type = s.config.VMType
 	}
@@ -120,4 +124,49 @@ func (e excerpt) faultInFile(f yamlfile.Fault, marker int) yamlfile.Fault {
 	f.Line = min(f.Line, len(e.lines))
 	f.Source = e.sourceLine(f.Line)
 	return f
+}
+
+// TypeOf returns the name of the VM type of the sample with this path and content, without checking the rest.
+func TypeOf(path string, data []byte) (string, error) {
+	if filepath.Ext(path) == configSuffix {
+		s, err := readConfig(path, data, nil)
+		if err != nil {
+			return "", err
+		}
+		return s.Type, nil
+	}
+	for _, f := range txtar.Parse(data).Files {
+		if f.Name == typeSection {
+			return strings.TrimSpace(string(f.Data)), nil
+		}
+	}
+	return typeFor(path), nil
+}
+
+// SectionOf returns the vm section of an archive as its author wrote it, or "".
+func SectionOf(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read sample: %w", err)
+	}
+	for _, f := range txtar.Parse(data).Files {
+		if f.Name == vmSection {
+			return string(f.Data), nil
+		}
+	}
+	return "", nil
+}
+
+// WithSection returns an archive with another vm section and another plan.
+func WithSection(archive []byte, section, plan string) []byte {
+	a := txtar.Parse(archive)
+	for _, part := range []struct{ name, text string }{{vmSection, section}, {planSection, plan}} {
+		at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == part.name })
+		if at < 0 {
+			at = len(a.Files)
+			a.Files = append(a.Files, txtar.File{Name: part.name})
+		}
+		a.Files[at].Data = []byte(part.text)
+	}
+	return txtar.Format(a)
 }

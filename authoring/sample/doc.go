@@ -11,5 +11,8 @@
 // If an archive contains no type, the name of the archive determines the type: asset.star in the same folder for
 // asset-with-tag.txtar. Without such a file, the type is the standard type.
 //
+// A line "needs: qemu >= 9.1" in the comment of an archive, or "# needs: qemu >= 9.1" in a configuration, is the oldest
+// version of QEMU that can run the VM.
+//
 // Errors in a file are yamlfile.Faults, with the line numbers of this file.
 package sample

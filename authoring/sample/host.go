@@ -2,10 +2,12 @@ package sample
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +28,12 @@ type HostFacts struct {
 	// Arch is the architecture of the host. The default is "x86_64".
 	Arch string `json:"arch"`
 	// KVM reports whether the host supports KVM.
-	KVM                bool                         `json:"kvm"`
+	KVM bool `json:"kvm"`
+	// DirectIO are the images that can be used without the host's page cache. Other images can't. By default, this is
+	// unknown for all images.
+	DirectIO []string `json:"directIO"`
+	// AIO are the interfaces for asynchronous requests; unknown by default.
+	AIO                []string                     `json:"aio"`
 	CloudInitImage     string                       `json:"cloudInitImage"`
 	SysprepImage       string                       `json:"sysprepImage"`
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
@@ -36,6 +43,17 @@ type HostFacts struct {
 	CPUs      []int           `json:"cpus"`
 	Nodes     []vmtypes.Node  `json:"nodes"`
 	HugePages map[int64]int64 `json:"hugePages"`
+	// Processors are the places of the CPUs. By default each CPU is a core, and each node is a socket with a cache.
+	Processors []vmtypes.Processor `json:"processors"`
+	// PCI are the PCI devices; the default is an empty list. Members of an IOMMU group without groupMembers are the
+	// devices in PCI with the same group.
+	PCI []vmtypes.PCIDevice `json:"pci"`
+	// Confidential is the support for encrypted guests; by default the host does not support them.
+	vmtypes.Confidential
+	// Copies are the kinds of files that earlier starts have copied, by their paths. GenerationID is the id of the
+	// guest's disks, see vmtypes.Host.
+	Copies       map[string]string `json:"copies"`
+	GenerationID string            `json:"generationId"`
 
 	folder string // base of relative paths in vm.options: the folder of the configuration
 	there  Finder // finds the actual host; nil means the host that these facts describe
@@ -66,6 +84,15 @@ func parseHost(data []byte) (HostFacts, *hostFault) {
 	if err := d.Decode(&h); err != nil {
 		return HostFacts{}, explainJSON(err, data)
 	}
+	for _, d := range h.PCI {
+		if meant, ok := vmtypes.PCIAddress(d.Address); !ok {
+			message := fmt.Sprintf("pci: %q must be an address such as 0000:01:00.0", d.Address)
+			if meant != "" {
+				message = fmt.Sprintf("pci: %q is not an address (did you mean %s?)", d.Address, meant)
+			}
+			return HostFacts{}, faultAt(data, bytes.Index(data, []byte(strconv.Quote(d.Address))), message)
+		}
+	}
 	for _, f := range h.Files {
 		if distribution.Files(f) == nil && !strings.HasPrefix(f, "/") {
 			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f,
@@ -90,7 +117,8 @@ func explainJSON(err error, data []byte) *hostFault {
 	case unknown:
 		fields := []string{
 			"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "sysprepImage", "hasDisplayPassword",
-			"machines", "firmware", "cpus", "nodes", "hugePages",
+			"machines", "firmware", "cpus", "nodes", "hugePages", "processors", "pci", "sev", "tdx", "directIO", "aio",
+			"copies", "generationId",
 		}
 		if near := spelling.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
 			message += fmt.Sprintf(" (did you mean %s?)", near)
@@ -127,6 +155,7 @@ func (h HostFacts) Host() vmtypes.Host {
 	if h.there != nil {
 		host = h.there(host.DataDir, host.RuntimeDir)
 	}
+	host.Copies, host.GenerationID = h.Copies, h.GenerationID
 	host.Files, host.Machines = vmtypes.Files{Folder: h.folder}, h.Machines
 	host.CloudInitImage, host.SysprepImage = h.CloudInitImage, h.SysprepImage
 	host.HasDisplayPassword = h.HasDisplayPassword
@@ -183,8 +212,44 @@ func (h HostFacts) assumedHost() vmtypes.Host {
 		KVM:      h.KVM,
 		Exists:   func(path string) bool { return exists[path] },
 		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
-		Topology: h.hostTopology,
+		Topology: h.hostTopology, Processors: h.hostProcessors, PCI: h.hostPCI,
+		Confidential: func() vmtypes.Confidential { return h.Confidential },
+		DirectIO:     h.hasDirectIO, AIO: func(string) []string { return h.AIO },
 	}
+}
+
+// hostProcessors returns the places of the CPUs from the facts, or separate cores.
+func (h HostFacts) hostProcessors() []vmtypes.Processor {
+	if h.Processors != nil {
+		return h.Processors
+	}
+	return h.hostTopology().SeparateCores()
+}
+
+// hostPCI returns the PCI device with an address, nil if the facts have none.
+func (h HostFacts) hostPCI(address string) *vmtypes.PCIDevice {
+	i := slices.IndexFunc(h.PCI, func(d vmtypes.PCIDevice) bool { return d.Address == address })
+	if i < 0 {
+		return nil
+	}
+	d := h.PCI[i]
+	if d.IOMMUGroup != nil && d.GroupMembers == nil {
+		for _, other := range h.PCI {
+			if other.IOMMUGroup != nil && *other.IOMMUGroup == *d.IOMMUGroup {
+				d.GroupMembers = append(d.GroupMembers, other.Address)
+			}
+		}
+		slices.Sort(d.GroupMembers)
+	}
+	return &d
+}
+
+// hasDirectIO reports whether an image can be used without the host's page cache, or nil if that is unknown.
+func (h HostFacts) hasDirectIO(path, _ string) *bool {
+	if h.DirectIO == nil {
+		return nil
+	}
+	return new(slices.Contains(h.DirectIO, path))
 }
 
 // hostTopology returns the topology from the facts, with defaults for missing values.
@@ -194,7 +259,10 @@ func (h HostFacts) hostTopology() vmtypes.Topology {
 		t.CPUs, t.Nodes = h.CPUs, []vmtypes.Node{{CPUs: h.CPUs}}
 	}
 	if h.Nodes != nil {
-		t.Nodes = h.Nodes
+		t.Nodes = slices.Clone(h.Nodes)
+	}
+	for i := range t.Nodes {
+		t.Nodes[i].Memory = cmp.Or(t.Nodes[i].Memory, vmtypes.SomeMemory)
 	}
 	if h.HugePages != nil {
 		t.HugePages = h.HugePages

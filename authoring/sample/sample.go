@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"vmop/internal/atomicfile"
+	"vmop/internal/yamlfile"
 	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -38,6 +39,8 @@ type Sample struct {
 	VM vmspec.Spec
 	// Host is the host of the VM.
 	Host HostFacts
+	// NeedsQEMU is the oldest version of QEMU that can run the VM, such as "9.1"; "" means any version.
+	NeedsQEMU string
 	// Text is the plan in the archive; empty if there is none.
 	Text string
 	// TextLine is the line of the file at which Text begins, counted from 1; 0 if there is no text.
@@ -106,6 +109,11 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 		return nil, err
 	}
 	s := &Sample{Path: path, Type: cfg.VMType, config: cfg}
+	var faults yamlfile.Faults
+	whole := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
+	if s.NeedsQEMU, faults = whole.readNeeds("#", len(whole.lines)); faults != nil {
+		return nil, faults
+	}
 	spec := cfg.VM
 	if spec.UUID == "" {
 		spec.UUID = UUID
@@ -121,7 +129,7 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 		return nil, fmt.Errorf("folder of %s: %w", path, err)
 	}
 	s.Host.folder = here
-	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // usualMode never fails
+	s.VM, _ = vmspec.ResolveResources(spec.WithOtherDefaults().Within(here), usualMode) // usualMode never fails
 	return s, nil
 }
 
@@ -160,14 +168,14 @@ func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan
 	return p, s.Locate(err)
 }
 
-// Locate converts an error of a launch about the VM's options to yamlfile.Faults with places in the file. It returns
+// Locate converts an error of a launch about the VM's fields to yamlfile.Faults with places in the file. It returns
 // other errors unchanged.
 func (s *Sample) Locate(err error) error {
-	var options *vmtypes.OptionsError
-	if !errors.As(err, &options) || s.config == nil {
+	var fields *vmtypes.FieldsError
+	if !errors.As(err, &fields) || s.config == nil {
 		return err
 	}
-	located := faultsOf(s.config.Locate(options.Faults))
+	located := faultsOf(s.config.Locate(fields.Faults))
 	if s.archive != nil {
 		for i, f := range located {
 			located[i] = s.within.faultInFile(f, s.marker)

@@ -159,6 +159,11 @@ x.txtar:3:13: kvm must be true or false, not a string
    3 | {"kvm": "yes"}
      |             ^
 `},
+		"wrong address of a device": {"x.txtar", "x\n-- host.json --\n{\"pci\": [{\"address\": \"01:00.0\"}]}\n", `
+x.txtar:3:22: pci: "01:00.0" is not an address (did you mean 0000:01:00.0?)
+   3 | {"pci": [{"address": "01:00.0"}]}
+     |                      ^
+`},
 		"unknown distribution": {"x.txtar", "x\n-- host.json --\n{\"files\": [\"bare\",\n\"debian\"]}\n", `
 x.txtar:4:1: files: "debian" is neither a path nor one of alpine, arch, arch-old, bare, debian-12, debian-12-arm64, debian-13, fedora, suse, upstream
    4 | "debian"]}
@@ -173,6 +178,21 @@ x.txtar:3:2: invalid character 'k' looking for beginning of object key string
 x.txtar:3:1: did not find expected node content
    3 | maximumRam: {
      | ^
+`},
+		"version of QEMU": {"x.txtar", "x\nneeds: qemu > 9\n-- vm.yaml --\n", `
+x.txtar:2:1: cannot read "needs: qemu > 9" (write needs: qemu >= 9.1)
+   2 | needs: qemu > 9
+     | ^
+`},
+		"version of another program": {"x.txtar", "x\n needs: swtpm >= 1\n-- vm.yaml --\n", `
+x.txtar:2:2: cannot read "needs: swtpm >= 1" (write needs: qemu >= 9.1)
+   2 |  needs: swtpm >= 1
+     |  ^
+`},
+		"version of a configuration": {"x.yaml", "# needs: qemu 9.1\n\"/Runner\": {vm: {name: x}}\n", `
+x.yaml:1:3: cannot read "needs: qemu 9.1" (write needs: qemu >= 9.1)
+   1 | # needs: qemu 9.1
+     |   ^
 `},
 		"configuration": {"x.yaml", "\"/Runner\":\n  vm:\n    name: x\n    usetpm: true\n", `
 x.yaml:4:5: vm.usetpm: unknown key (did you mean useTpm?)
@@ -189,6 +209,56 @@ x.yaml:4:5: vm.usetpm: unknown key (did you mean useTpm?)
 			require.Equal(t, c.want, "\n"+strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
 		})
 	}
+}
+
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"needs: qemu >= 9.1\n-- vm.yaml --\n":                              "9.1",
+		"SNP.\nneeds: qemu >= 10\n-- vm.yaml --\n":                         "10",
+		"SNP.\n-- vm.yaml --\n# needs: qemu >= 10\n":                       "",
+		"# needs: qemu >= 9.1.2\n\"/Runner\": {vm: {name: x}}\n":           "9.1.2",
+		"\"/Runner\":\n  # needs: more memory\n  vm: {name: \"needs: 1\"}": "",
+	} {
+		name := "x.txtar"
+		if strings.Contains(text, "/Runner") {
+			name = "x.yaml"
+		}
+		s, err := sample.Read(write(t, t.TempDir(), name, text))
+		require.NoError(t, err)
+		require.Equal(t, want, s.NeedsQEMU, text)
+	}
+}
+
+// A minimal VM satisfies the declarations of the options.
+func TestMinimal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "mine.star", `options = {
+    "kind": attr.string(mandatory = True, values = ["b", "a"]),
+    "memory": attr.size(mandatory = True, minimum = "2 GiB"),
+    "most": attr.int(mandatory = True, maximum = -3),
+    "quiet": attr.bool(mandatory = True),
+    "disks": attr.dict(attr.size(), mandatory = True),
+    "share": attr.record({"tag": attr.string(mandatory = True), "other": attr.int()}, mandatory = True),
+    "more": attr.int(minimum = 3),
+}
+
+def launch(vm, host):
+    fail(vm.options.kind, vm.options.memory, vm.options.most, vm.options.quiet, vm.options.disks, vm.options.share.tag, vm.options.more)
+`)
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
+	mine, err := library.Load(t.Context(), "mine")
+	require.NoError(t, err)
+	list, err := sample.Minimal("mine", mine.Describe().Options)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	_, err = list[0].Plan(t.Context(), library)
+	require.ErrorContains(t, err, "b 2147483648 -3 False {} text None")
+	require.Equal(t, "network: [], serialConsole: {enabled: false}, options: {kind: b, memory: 2 GiB, most: -3, "+
+		"quiet: false, disks: {}, share: {tag: text}}, firmware: bios", list[1].Path)
 }
 
 func TestOptionsAreLocated(t *testing.T) {

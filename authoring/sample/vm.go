@@ -19,14 +19,14 @@ const (
 	indentation = "    "
 )
 
-// ParseVM reads a vm section (YAML) as strictly as the runner reads its configuration file, and applies the defaults.
-// It adds a name and a uuid if they are missing.
+// ParseVM reads a vm section (YAML) as strictly as the runner reads its configuration file, and applies the defaults
+// except for sizes, which the type may decide. It adds a name and a uuid if they are missing.
 func ParseVM(data []byte) (vmspec.Spec, error) {
 	cfg, faults := parseVM(string(data))
 	if faults != nil {
 		return vmspec.Spec{}, withoutPlaces(faults)
 	}
-	return cfg.VM.WithDefaults(), nil
+	return cfg.VM.WithOtherDefaults(), nil
 }
 
 // parseVM reads a vm section as part of a configuration. The section follows after addedLines.
@@ -60,7 +60,7 @@ func ParseConfig(text string) (vmspec.Spec, error) {
 	if faults := faultsOf(err); faults != nil {
 		return vmspec.Spec{}, withoutPlaces(faults)
 	}
-	return cfg.VM.WithDefaults(), nil
+	return cfg.VM.WithOtherDefaults(), nil
 }
 
 func withoutPlaces(faults yamlfile.Faults) error {

@@ -34,7 +34,7 @@ type Evaluator interface {
 // Files returns the files of a new type that builds on the type from. The type from is a stock type or is in the
 // source, which is the folder for the new type.
 func Files(ctx context.Context, e Evaluator, source vmtypes.Source, name, from string) ([]File, error) {
-	if why := badName(name); why != "" {
+	if why := BadName(name); why != "" {
 		return nil, fmt.Errorf("%q cannot be the name of a VM type: %s", name, why)
 	}
 	base, err := e.Describe(ctx, source, from)
@@ -112,8 +112,8 @@ func (t *template) planText(
 	return p.Text(), nil
 }
 
-// badName returns the reason why a name is invalid for a type, or "".
-func badName(name string) string {
+// BadName returns the reason why a name is invalid for a type, or "".
+func BadName(name string) string {
 	switch {
 	case name == "":
 		return "it is empty"
@@ -233,7 +233,7 @@ func (t template) mandatoryItems() []string {
 		}
 		example := o.Example()
 		switch {
-		case o.Type == "string" || o.Type == "file" || o.Type == "size":
+		case slices.Contains([]string{"string", "file", "size", "duration", "percent", "rate"}, o.Type):
 			example = fmt.Sprintf("%q", strings.Trim(example, `"`))
 		case o.Type == "bool":
 			example = "True"

@@ -39,11 +39,10 @@ const trialHelp = "The VM is defined by a configuration (-f vm.yaml), on this co
 
 func newTrial(f Flags, cmd *cobra.Command) *trial {
 	t := &trial{verb: cmd.Name(), folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
-	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample of the VM (`vm.yaml`)")
+	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample `FILE` of the VM")
 	cmd.Flags().StringArrayVar(&t.settings, "set", nil,
-		"change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
-	cmd.Flags().StringVar(&t.host, "host", "",
-		"a different `computer`: fedora, debian-12 …, or a file that describes one")
+		"set `PATH=VALUE` in the VM, such as vm.maximumCpus=8; may be repeated")
+	cmd.Flags().StringVar(&t.host, "host", "", "another `HOST`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
 	cli.CompleteFlag(cmd, "host", distribution.Names()...)
 	return t
@@ -56,23 +55,40 @@ type candidate struct {
 	host     vmtypes.Host
 	warnings []string
 	locate   func(error) error
+	// refusedAt are the places in the type that refuse fields of the VM.
+	refusedAt []plan.Origin
 }
 
 // launchPlan returns the plan. Errors in the VM's options have their places in the file.
 func (c *candidate) launchPlan(ctx context.Context) (*plan.Plan, error) {
 	p, err := c.vmType.Launch(ctx, c.spec, c.host)
+	if fields := (*vmtypes.FieldsError)(nil); errors.As(err, &fields) {
+		c.refusedAt = fields.Origins
+	}
+	if p != nil {
+		if secret := prepare.HideSecrets(p); secret != nil {
+			return p, secret
+		}
+	}
 	return p, c.locate(err)
 }
 
-// printWarnings prints the warnings about the VM.
-func (c *candidate) printWarnings(w io.Writer) {
+// printWarnings prints the warnings about the VM, and about options in its plan p. p may be nil.
+func (c *candidate) printWarnings(w io.Writer, p *plan.Plan) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, "warning:", warning)
+	}
+	if p == nil {
+		return
+	}
+	for _, warning := range p.Warnings {
+		fault := vmspec.Fault{Path: warning.Path, Message: warning.Message, Key: true}
+		fmt.Fprintln(w, "warning:", c.locate(&vmtypes.FieldsError{Type: p.Type, Faults: []vmspec.Fault{fault}}))
 	}
 }
 
 // readFiles reads the VM and finds its type.
-func (t *trial) readFiles() (*candidate, error) {
+func (t *trial) readFiles(ctx context.Context) (*candidate, error) {
 	if t.file == "" {
 		return nil, cli.UsageError{Err: errors.New("a VM is required: -f vm.yaml, or -f NAME.txtar for a sample")}
 	}
@@ -83,8 +99,12 @@ func (t *trial) readFiles() (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.vmType, err = evaluate.Find(t.typeFolder(name), name)
-	return c, err
+	if c.vmType, err = evaluate.Find(t.typeFolder(name), name); err != nil {
+		return nil, err
+	}
+	sizes, err := c.vmType.Sizes(ctx, c.spec, c.host.Files)
+	c.spec = c.spec.FillSizes(sizes).WithSize()
+	return c, c.locate(err)
 }
 
 // readVM reads the VM and the name of its type.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,15 +14,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/authoring/check"
+	"vmop/authoring/lint"
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
 	"vmop/internal/cli"
 	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
 )
 
-// exitUntried is the exit code if nothing failed but a program was missing, so that the check is incomplete.
+// exitUntried is the exit code if all checks passed but not everything was tried.
 const exitUntried = 3
 
 func newCheck(f Flags) *cobra.Command {
@@ -30,19 +33,24 @@ func newCheck(f Flags) *cobra.Command {
 		Use:   "check [DIR...]",
 		Short: "Check VM types with the installed QEMU",
 		Long: "Load every module of a folder, run the tests and samples as \"test\" does, and let\n" +
-			"QEMU create the machine of each sample without starting it. What QEMU rejects is shown with\n" +
-			"the line that created it; what the rules for changes at run time need is looked up in the\n" +
-			"machine. A type without a sample is tried with a minimal VM.\n\n" +
+			"QEMU create the machine of each sample without starting it. Arguments that QEMU rejects are\n" +
+			"shown with the line that created them. Devices that the rules for changes at run time need\n" +
+			"are looked up in the machine.\n\n" +
 			"A configuration is judged by this computer: by its files, KVM, CPUs and memory. Other samples are\n" +
-			"judged by the host that they describe, as with \"test\", or by Debian 12 without KVM.\n\n" +
+			"judged by the host that they describe, as with \"test\", or by Debian 12 without KVM. A type\n" +
+			"without a sample is tried on this computer with a minimal VM, which is shown. Its mandatory options\n" +
+			"get values that their declarations allow.\n\n" +
 			"No privileges are needed and nothing is left behind: images are empty, networks lead\n" +
 			"nowhere, and devices of this computer that cannot be opened are left out, with a note.\n" +
+			"Huge pages, NUMA binding and large memory are replaced, and listed as well.\n" +
 			"docs/vm-types/testing.md lists the replacements.\n\n" +
 			"QEMU and helpers get the arguments that a type chose, and are not sandboxed. Check the types\n" +
 			"of others with --vmtypes-policy, or look at the output of \"render\" first.\n\n" +
 			"Exit codes: 0 success, 1 something failed, 2 wrong usage, or nothing to check, 3 nothing\n" +
-			"failed, but QEMU or another program is missing, so not everything was tried.",
+			"failed, but not everything was tried; the last line has the number. For example, QEMU or another\n" +
+			"program is missing, or a sample needs KVM or a newer QEMU.",
 		Example: "  vmrunner vmtype check\n" +
+			"  vmrunner vmtype check --run gpu types\n" +
 			"  vmrunner vmtype check -v --qemu /opt/qemu-10/bin types\n" +
 			"  vmrunner vmtype check --junit report.xml types\n" +
 			"  vmrunner vmtype check --watch types",
@@ -57,10 +65,12 @@ func newCheck(f Flags) *cobra.Command {
 	}
 	c.policy = newPolicyCheck(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
-	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this QEMU `program`, or the programs in this folder")
+	runFlag(cmd, &c.selected, "check only modules, tests and samples with names that match this `REGEXP`")
+	cmd.Flags().StringVar(&c.qemu, "qemu", "",
+		"QEMU `PROGRAM`, or folder of QEMU programs (default the programs of the plans)")
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false,
-		"also list passed checks, with durations and QEMU's warnings")
-	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
+		"also list passed checks, with durations")
+	cmd.Flags().StringVar(&c.junit, "junit", "", "`FILE` for a report for CI systems (JUnit XML)")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &c.watch)
 	return cmd
@@ -68,10 +78,12 @@ func newCheck(f Flags) *cobra.Command {
 
 // checking is the state of one call of the verb.
 type checking struct {
-	form, junit, qemu string
-	verbose, watch    bool
-	policy            *policyCheck
-	page              page
+	form, junit, qemu, selected string
+
+	verbose, watch bool
+	match          *regexp.Regexp // nil selects all
+	policy         *policyCheck
+	page           page
 
 	checker                  *check.Checker
 	modules, tests, machines []vmtypestest.Result
@@ -81,14 +93,18 @@ type checking struct {
 // tried is the result of a sample on QEMU.
 type tried struct {
 	Sample string `json:"sample"`
-	// VM describes the VM if it is not a sample.
-	VM string `json:"-"`
+	// VM is the vm section of a made-up VM for a type without a sample.
+	VM string `json:"madeUpVM,omitempty"`
 	check.Result
-	err error // the reason why there is no plan
+	vmType string
+	err    error // the reason why there is no plan
 }
 
 func (c *checking) runChecks(ctx context.Context, dirs []string) error {
 	c.checker = &check.Checker{}
+	if err := compileRun(c.selected, &c.match); err != nil {
+		return err
+	}
 	if c.qemu != "" {
 		if err := requireFile("--qemu", "file or folder", c.qemu); err != nil {
 			return err
@@ -121,11 +137,12 @@ func (c *checking) checkFolders(ctx context.Context, dirs []string, selected sel
 		if err != nil {
 			return err
 		}
+		defer in.close()
 		found = found || len(folder.Samples)+len(in.source.Modules)+len(in.source.Refused) > 0
-		isSelected := selected(folder, in.source)
+		isSelected := c.matching(selected(folder, in.source))
 		types := c.loadTypes(ctx, dir, in, isSelected)
 		c.page.warnMisspelt(dir, in.source, isSelected)
-		options := vmtypestest.Options{Select: isSelected, Host: prepare.ThisHost}
+		options := vmtypestest.Options{Select: selected(folder, in.source), Match: c.match, Host: prepare.ThisHost}
 		err = folder.Run(ctx, in, options, func(some []vmtypestest.Result) { c.recordResults(dir, &c.tests, some...) })
 		if err != nil {
 			return err
@@ -139,7 +156,16 @@ func (c *checking) checkFolders(ctx context.Context, dirs []string, selected sel
 		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no *.star, *.txtar, or *.yaml file "+
 			"with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	}
+	if c.match != nil && len(c.modules)+len(c.tests)+len(c.machines) == 0 {
+		return cli.UsageError{Err: fmt.Errorf("--run %s: no module, test or sample has a matching name; "+
+			"-v lists the names", c.selected)}
+	}
 	return c.printSummary()
+}
+
+// matching returns a selection of the files that also match --run.
+func (c *checking) matching(selected func(string) bool) func(string) bool {
+	return func(file string) bool { return selected(file) && (c.match == nil || c.match.MatchString(file)) }
 }
 
 // recordResults prints results and keeps them for the summary.
@@ -200,17 +226,6 @@ func (c *checking) tryMachines(
 	ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool,
 ) {
 	var work []func() tried
-	add := func(name, vm string, s *sample.Sample) {
-		work = append(work, func() tried {
-			r, err := c.checker.Sample(ctx, s, in.Launch)
-			t := tried{Sample: name, VM: vm, Result: r, err: err}
-			if err != nil {
-				t.Failures = []check.Failure{{Message: s.Locate(err).Error() +
-					"\nthis type has no sample, so a minimal VM was tried; write one: " + s.Type + ".yaml"}}
-			}
-			return t
-		})
-	}
 	for _, name := range folder.Samples {
 		s, err := sample.Read(filepath.Join(folder.Dir, name))
 		if err != nil {
@@ -219,15 +234,14 @@ func (c *checking) tryMachines(
 		s.UseHost(prepare.ThisHost)
 		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
 		if selected(name) {
-			add(name, "", s)
+			work = append(work, func() tried {
+				r, err := c.checker.Sample(ctx, s, in.Launch)
+				return tried{Sample: name, Result: r, vmType: s.Type, err: err}
+			})
 		}
 	}
 	for _, name := range types {
-		usual, err := sample.Usual(name)
-		if err != nil || len(usual) == 0 {
-			continue // a test of the package ensures that there are usual samples
-		}
-		add(name+".star", " with a minimal VM", usual[0])
+		work = append(work, func() tried { return c.tryMinimal(ctx, name, in) })
 	}
 	vmtypestest.InOrder(work, func(t tried) {
 		if ctx.Err() != nil || t.err != nil && t.VM == "" {
@@ -241,20 +255,55 @@ func (c *checking) tryMachines(
 	})
 }
 
+// tryMinimal tries a type without a sample on this computer, with the first minimal VM that has a plan.
+func (c *checking) tryMinimal(ctx context.Context, name string, in contained) tried {
+	first := tried{Sample: name + ".star", VM: "a minimal VM", vmType: name}
+	described, err := evaluate.Type{Source: in.source, Name: name}.Describe(ctx)
+	var samples []*sample.Sample
+	if err == nil {
+		samples, err = sample.Minimal(name, described.Options)
+	}
+	if first.err = err; err != nil {
+		first.Failures = []check.Failure{{Message: err.Error()}}
+	}
+	for i, s := range samples {
+		s.UseHost(prepare.ThisHost)
+		r, err := c.checker.Sample(ctx, s, in.Launch)
+		t := tried{Sample: name + ".star", VM: s.Path, vmType: name, Result: r, err: err}
+		if err == nil {
+			return t
+		}
+		t.Failures = []check.Failure{{Message: s.Locate(err).Error() +
+			"\nthis type has no sample, so a minimal VM was tried; write one: " + name + ".yaml"}}
+		if i == 0 {
+			first = t
+		}
+	}
+	return first
+}
+
 // sampleResult converts the QEMU result of a sample to a test result.
 func (c *checking) sampleResult(t tried, in contained) vmtypestest.Result {
-	r := vmtypestest.Result{File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried}
+	r := vmtypestest.Result{
+		File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried,
+		Output: strings.Join(slices.Concat(t.Without, t.Replaced, t.Warnings), "\n"),
+	}
 	for _, f := range t.Failures {
 		failure := vmtypestest.Failure{File: t.Sample, Message: f.Message, Text: f.Message}
 		if !strings.Contains(f.Message, f.Option) {
 			failure.Text += "\nthis is about " + f.Option
 		}
+		made := "made at"
+		if len(f.Origin) == 0 && t.err == nil {
+			f.Origin, made = in.originOfLaunch(t.vmType), "QEMU names no option; the plan was created at"
+		}
 		for i, frame := range f.Origin {
 			switch {
 			case i == 0:
 				failure.File, failure.Line = frame.File, frame.Line
-				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line,
-					in.lineOf(frame.File, frame.Line))
+				failure.Column = lint.ColumnOf(in.moduleText(frame.File), frame.Line, wordsOf(f))
+				failure.Text += fmt.Sprintf("\n%s %s\n%4d | %s\n     | %s^", made, frame, frame.Line,
+					in.lineOf(frame.File, frame.Line), strings.Repeat(" ", failure.Column-1))
 			case frame.Step != "":
 				failure.Text += fmt.Sprintf("\n%s %s", frame.Step, frame)
 			default:
@@ -266,13 +315,43 @@ func (c *checking) sampleResult(t tried, in contained) vmtypestest.Result {
 	return r
 }
 
-// lineOf returns a line of a module.
-func (c contained) lineOf(module string, line int) string {
+// wordsOf returns the words of options that QEMU could have refused: what its message quotes, and the option itself.
+func wordsOf(f check.Failure) []string {
+	var words []string
+	for i, part := range strings.Split(f.Message, "'") {
+		if i%2 == 1 {
+			words = append(words, part, part[strings.LastIndexByte(part, '.')+1:])
+		}
+	}
+	return append(words, strings.FieldsFunc(f.Option, func(r rune) bool { return strings.ContainsRune(" ,=", r) })...)
+}
+
+// originOfLaunch returns the place of a type's function launch.
+func (c contained) originOfLaunch(vmType string) plan.Origin {
+	file := filepath.Base(strings.TrimSuffix(vmType, ".star")) + ".star"
+	if _, own := c.source.Modules[file]; !own {
+		file = vmtypes.StockPrefix + file
+	}
+	for _, f := range vmtypes.DescribeModule(file, c.moduleText(file)).Functions {
+		if f.Name == "launch" {
+			return plan.Origin{{File: file, Line: f.Line, Function: f.Name}}
+		}
+	}
+	return nil
+}
+
+// moduleText returns the source of a module, or "".
+func (c contained) moduleText(module string) string {
 	text, known := c.source.Modules[module]
 	if !known {
 		text, _ = vmtypes.StockModule(module) // "" if it isn't a stock module
 	}
-	lines := strings.Split(text, "\n")
+	return text
+}
+
+// lineOf returns a line of a module.
+func (c contained) lineOf(module string, line int) string {
+	lines := strings.Split(c.moduleText(module), "\n")
 	if line < 1 || line > len(lines) {
 		return ""
 	}
@@ -281,7 +360,10 @@ func (c contained) lineOf(module string, line int) string {
 
 // printMachine prints the result of a sample on QEMU.
 func (p *page) printMachine(t tried, r vmtypestest.Result) {
-	name, took := cli.Printable(t.Sample), ""
+	name, took, with := cli.Printable(t.Sample), "", ""
+	if t.VM != "" {
+		with = " with a minimal VM"
+	}
 	if p.verbose {
 		took = "  " + p.Faint(formatMilliseconds(t.Time))
 	}
@@ -293,7 +375,10 @@ func (p *page) printMachine(t tried, r vmtypestest.Result) {
 	case t.Untried != "":
 		p.printLine("%s %s  %s", p.Yellow("!"), p.Bold(name), p.Yellow("not tried: "+cli.Printable(t.Untried)))
 	default:
-		p.printLine("%s %s  %s%s", p.Green("✓"), name, cli.Printable(t.Machine)+t.VM, took)
+		p.printLine("%s %s  %s%s", p.Green("✓"), name, cli.Printable(t.Machine)+with, took)
+	}
+	if t.VM != "" {
+		p.printLine("    %s", p.Faint("made-up VM: "+cli.Printable(t.VM)))
 	}
 	for _, f := range r.Failures {
 		p.printText(f.Text)
@@ -301,10 +386,11 @@ func (p *page) printMachine(t tried, r vmtypestest.Result) {
 	for _, without := range t.Without {
 		p.printLine("    %s", p.Yellow("without "+cli.Printable(without)))
 	}
-	if p.verbose {
-		for _, warning := range t.Warnings {
-			p.printLine("    %s", p.Yellow(cli.Printable(warning)))
-		}
+	for _, replaced := range t.Replaced {
+		p.printLine("    %s", p.Faint("replaced "+cli.Printable(replaced)))
+	}
+	for _, warning := range t.Warnings {
+		p.printLine("    %s %s", p.Yellow("!"), p.Yellow(cli.Printable(warning)))
 	}
 }
 
@@ -318,7 +404,7 @@ func (c *checking) printSummary() error {
 		}
 	}
 	summary := vmtypestest.Summarize(all)
-	missing := slices.ContainsFunc(c.tried, func(t tried) bool { return t.Missing })
+	untried := c.countUntried()
 	if c.form == "json" {
 		value := map[string]any{"summary": summary, "results": all, "machines": c.tried}
 		if err := cli.PrintValue(c.page.w, c.form, value); err != nil {
@@ -326,16 +412,45 @@ func (c *checking) printSummary() error {
 		}
 	} else {
 		c.printTotals()
+		if summary.Failed == 0 && untried != "" {
+			c.page.printLine("%s", c.page.Yellow(untried))
+		}
 	}
 	switch {
 	case c.page.err != nil:
 		return c.page.err
 	case summary.Failed > 0:
 		return cli.ExitError{Code: exitFailed}
-	case missing:
+	case untried != "":
 		return cli.ExitError{Code: exitUntried}
 	}
 	return nil
+}
+
+// countUntried returns a line with the number of machines that were not tried, or only in part; "" if there are none.
+func (c *checking) countUntried() string {
+	var none, part int
+	for _, t := range c.tried {
+		switch {
+		case t.Untried != "":
+			none++
+		case t.Missing:
+			part++
+		}
+	}
+	var words []string
+	for _, count := range []struct {
+		n    int
+		what string
+	}{{none, "not tried"}, {part, "tried in part"}} {
+		if count.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	if words == nil {
+		return ""
+	}
+	return fmt.Sprintf("incomplete: of %d machines, %s", len(c.tried), strings.Join(words, ", "))
 }
 
 // printTotals prints a summary line for each kind of check.

@@ -108,8 +108,11 @@ func writeOptions(b *strings.Builder, p cli.Paint, options []vmtypes.Option) {
 
 func writeOption(b *strings.Builder, p cli.Paint, o *vmtypes.Option) {
 	b.WriteString("  " + p.Bold(o.Name))
-	if text := o.DefaultText(); text != "" {
+	switch text := o.DefaultText(); {
+	case text != "":
 		b.WriteString(" = " + cli.Printable(text))
+	case o.DefaultRule != "":
+		b.WriteString(" = (" + cli.Printable(o.DefaultRule) + ")")
 	}
 	b.WriteString("  " + p.Faint(cli.Printable(valuesText(o))) + "\n")
 	writeIndented(b, "      ", o.Doc)
@@ -121,10 +124,7 @@ func valuesText(o *vmtypes.Option) string {
 	if limits := o.Limits(); limits != "" {
 		words = append(words, limits)
 	}
-	if o.Mandatory {
-		words = append(words, "mandatory")
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(append(words, o.Notes()...), ", ")
 }
 
 // writeIndented writes a text by an author with an indentation, and wraps it.

@@ -15,17 +15,10 @@ import (
 	"vmop/authoring/revision"
 	"vmop/authoring/sample"
 	"vmop/internal/cli"
-	"vmop/vmspec"
-	"vmop/vmtypes"
-	"vmop/vmtypes/evaluate"
-	"vmop/vmtypes/plan"
 )
 
-// Exit codes of verbs that compare. 0 means no difference.
-const (
-	exitDiffers = 1
-	exitTrouble = 2
-)
+// exitDiffers is the exit code of verbs that compare if there is a difference. Errors are a cli.UsageError.
+const exitDiffers = 1
 
 func newDiff(Flags) *cobra.Command {
 	var d diff
@@ -38,9 +31,9 @@ func newDiff(Flags) *cobra.Command {
 			"each class.\n\n" +
 			"OLD and NEW are the name of a stock type, a file, a folder, the archive in the data\n" +
 			"directory of a VM (vmtype.txtar), or a git revision: HEAD~1:types for a folder in it, HEAD~1\n" +
-			"for the current one.\n\n" +
+			"for the current folder.\n\n" +
 			"The VMs are the samples next to the types, or built-in samples if there are none; --samples\n" +
-			"takes samples from another folder, -f a single configuration. Nothing is started.\n\n" +
+			"uses the samples of another folder, -f a single configuration or sample. No VM is started.\n\n" +
 			"Exit codes: 0 nothing has changed, 1 something has, 2 the comparison failed.",
 		Example: "  vmrunner vmtype diff HEAD .\n" +
 			"  vmrunner vmtype diff -f vm.yaml ~/.local/share/vmrunner/web/vmtype.txtar standard",
@@ -58,7 +51,7 @@ func newDiff(Flags) *cobra.Command {
 			different, err := d.compareTypes(cmd.Context(), cmd.OutOrStdout(), args[0], args[1])
 			switch {
 			case err != nil:
-				return trouble{err}
+				return cli.UsageError{Err: err} // exit code 1 would mean differences
 			case different:
 				return cli.ExitError{Code: exitDiffers}
 			}
@@ -66,20 +59,12 @@ func newDiff(Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &d.form, "text", "json")
-	cmd.Flags().StringVar(&d.samples, "samples", "", "`folder` of the sample VMs")
-	cmd.Flags().StringVarP(&d.file, "file", "f", "", "`configuration` of a single VM to compare")
+	cmd.Flags().StringVar(&d.samples, "samples", "", "`DIR` of the sample VMs, if they are not next to the types")
+	cmd.Flags().StringVarP(&d.file, "file", "f", "", "configuration or sample `FILE` of the only VM to compare")
 	cmd.Flags().BoolVar(&d.all, "all", false, "show each VM separately")
 	cli.CompleteFolder(cmd, "samples")
 	cli.CompleteFile(cmd, "file", "yaml", "txtar")
 	return cmd
-}
-
-// trouble is an error of a verb that uses exit code 1 for differences.
-type trouble struct{ error }
-
-// Unwrap returns the error, and a usage error with the matching exit code.
-func (t trouble) Unwrap() []error {
-	return []error{t.error, cli.UsageError{Err: t.error}}
 }
 
 // diff contains the flags of the verb.
@@ -89,12 +74,14 @@ type diff struct {
 }
 
 func (d *diff) compareTypes(ctx context.Context, w io.Writer, old, now string) (different bool, err error) {
-	before, err := revision.Open(ctx, old, launchLimited)
+	launches := &sharedLaunches{}
+	defer launches.close()
+	before, err := revision.Open(ctx, old, launches.launch)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, before.Close()) }()
-	after, err := revision.Open(ctx, now, launchLimited)
+	after, err := revision.Open(ctx, now, launches.launch)
 	if err != nil {
 		return false, err
 	}
@@ -117,20 +104,6 @@ func (d *diff) compareTypes(ctx context.Context, w io.Writer, old, now string) (
 		err = errors.Join(err, errors.New("there is no plan to compare: neither version has a plan for any VM"))
 	}
 	return c.Different(), err
-}
-
-// launchLimited evaluates a type in a limited process.
-func launchLimited(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	if t.Archive != nil {
-		types := evaluate.NewGroup(ctx)
-		defer types.Close()
-		return types.AddKept(t.Archive).Launch(ctx, spec, host)
-	}
-	found, err := evaluate.Find(t.Dir, t.Name)
-	if err != nil {
-		return nil, err
-	}
-	return found.Launch(ctx, spec, host)
 }
 
 // selectedSamples returns the samples that the flags select. Without flags it returns nil, which means the samples next

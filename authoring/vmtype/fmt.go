@@ -38,7 +38,7 @@ func newFmt(Flags) *cobra.Command {
 				errs = append(errs, f.formatArgument(arg))
 			}
 			if err := errors.Join(errs...); err != nil {
-				return trouble{err}
+				return cli.UsageError{Err: err}
 			}
 			if f.check && f.changed > 0 {
 				return cli.ExitError{Code: exitDiffers}
@@ -46,8 +46,8 @@ func newFmt(Flags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing, list what would be changed")
-	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "change nothing, show what would be changed")
+	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing, and list the files that would change")
+	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "change nothing, and show what would change")
 	return cmd
 }
 

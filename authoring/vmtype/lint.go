@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +18,10 @@ import (
 	"vmop/authoring/lint"
 	"vmop/authoring/revision"
 	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
 	"vmop/internal/cli"
+	"vmop/internal/yamlfile"
 	"vmop/vmtypes"
-	"vmop/vmtypes/plan"
 )
 
 func newLint(Flags) *cobra.Command {
@@ -29,13 +31,16 @@ func newLint(Flags) *cobra.Command {
 		Short: "Find mistakes in the source of VM types",
 		Long: "Check the modules of a folder, by default the current one, and the plans that they\n" +
 			"produce for samples: options, devices and properties that the installed QEMU doesn't know,\n" +
-			"devices with addresses that depend on their order, unused options of the type, and more. --rules\n" +
+			"devices with addresses that depend on their order, unused options of the type, and more. With a\n" +
+			"FILE, only this file and the files that it loads are checked. --rules\n" +
 			"lists all rules; docs/vm-types/lint.md explains them. A comment disables a rule for the\n" +
 			"statement that it precedes or follows on the same line:\n\n" +
 			"    # lint: disable=unused-variable\n\n" +
+			"--fix changes the files: it corrects misspelled names of QEMU and of options, removes unused\n" +
+			"loads, and adds api_version.\n\n" +
 			"QEMU is queried without a machine; no VM is started.\n\n" +
 			"Exit codes: 0 no findings, 1 findings, 2 the check failed.",
-		Example: "  vmrunner vmtype lint\n  vmrunner vmtype lint types/asset.star -o json",
+		Example: "  vmrunner vmtype lint\n  vmrunner vmtype lint types/asset.star -o json\n  vmrunner vmtype lint --fix",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.UsageError{Err: fmt.Errorf("lint takes one folder or file; got %d", len(args))}
@@ -47,10 +52,10 @@ func newLint(Flags) *cobra.Command {
 			if l.rules {
 				return l.listRules()
 			}
-			found, err := l.lintPath(cmd.Context(), orHere(args)[0])
+			found, err := l.lintAndFix(cmd.Context(), orHere(args)[0])
 			switch {
 			case err != nil:
-				return trouble{err}
+				return cli.UsageError{Err: err}
 			case found > 0:
 				return cli.ExitError{Code: exitDiffers}
 			}
@@ -58,9 +63,10 @@ func newLint(Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &l.form, "text", "json")
-	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the sample VMs, if they are not next to the types")
-	cmd.Flags().StringVar(&l.qemu, "qemu", "", "QEMU `program` to query; default: the program of the plans")
+	cmd.Flags().StringVar(&l.samples, "samples", "", "`DIR` of the sample VMs, if they are not next to the types")
+	cmd.Flags().StringVar(&l.qemu, "qemu", "", "QEMU `PROGRAM` to query (default the programs of the plans)")
 	cmd.Flags().BoolVar(&l.rules, "rules", false, "list the rules with their reasons")
+	cmd.Flags().BoolVar(&l.fix, "fix", false, "correct the files where this needs no decision, and print the rest")
 	cli.CompleteFolder(cmd, "samples")
 	return cmd
 }
@@ -68,8 +74,11 @@ func newLint(Flags) *cobra.Command {
 // linting is the state of one call of the verb.
 type linting struct {
 	form, samples, qemu string
-	rules               bool
+	path                string // the folder or file
+	rules, fix          bool
 	out, notes          io.Writer
+	// oldest are the oldest versions of QEMU that types need.
+	oldest map[string]string
 }
 
 func (l *linting) listRules() error {
@@ -95,41 +104,115 @@ func (l *linting) listRules() error {
 	return nil
 }
 
-// lintPath checks a path, prints the findings and returns their number.
-func (l *linting) lintPath(ctx context.Context, path string) (found int, err error) {
-	r, err := revision.Open(ctx, path, launchLimited)
+// lintPath checks a path and returns the findings. With an error, there can be findings too.
+func (l *linting) lintPath(ctx context.Context, path string) (all []lint.Finding, err error) {
+	l.path = path
+	launches := &sharedLaunches{}
+	defer launches.close()
+	r, err := revision.Open(ctx, path, launches.launch)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	folder := lint.Folder{}
-	if folder.Modules, err = r.Modules(); err != nil {
-		return 0, err
+	modules, unread := r.Modules()
+	if len(modules) == 0 {
+		return nil, errors.Join(unread, fmt.Errorf("lint: there is no *.star file in %s", path))
 	}
-	if len(folder.Modules) == 0 {
-		return 0, fmt.Errorf("lint: there is no *.star file in %s", path)
+	folder := lint.Folder{Modules: modules, Around: lint.Surroundings{Read: vmtypes.StockModule}}
+	shown := shownModules(r, modules)
+	switch {
+	case len(shown) == 0:
+		return nil, errors.Join(unread, fmt.Errorf("lint: cannot read %s", path))
+	case r.Single != "":
+		unread = nil // of other files
 	}
-	for name, source := range folder.Modules {
-		if err := vmtypes.Syntax(l.pathOf(path, name), source); err != nil {
-			return 0, err
-		}
-		folder.Around.Stock = strings.HasPrefix(name, vmtypes.StockPrefix)
-	}
-	folder.Around.Read = vmtypes.StockModule
-	if err := l.planSamples(ctx, r, &folder); err != nil {
-		return 0, err
-	}
-	findings, err := l.findIn(ctx, folder)
-	if err != nil {
-		return 0, err
-	}
-	findings = slices.DeleteFunc(findings, func(f lint.Finding) bool {
-		return r.Single != "" && strings.TrimSuffix(f.File, ".star") != r.Single
+	maps.DeleteFunc(folder.Modules, func(name, _ string) bool {
+		return !shown[name] && !strings.HasSuffix(name, "_test.star") // a test shows that a type is tested
 	})
+	findings := []lint.Finding{}
+	for name, source := range modules {
+		folder.Around.Stock = strings.HasPrefix(name, vmtypes.StockPrefix)
+		findings = append(findings, loadFindings(name, vmtypes.CheckModule(name, source))...)
+	}
+	samples, err := l.readSamples(r)
+	var ofSamples []lint.Finding
+	switch faults := yamlfile.Faults(nil); {
+	case r.Single != "" && l.samples == "": // the sample may belong to another file
+	case errors.As(err, &faults):
+		ofSamples = sampleFindings(faults)
+	default:
+		unread = errors.Join(unread, err)
+	}
+	plans := planLint{linting: l, folder: &folder, qemus: map[string]*introspect.QEMU{}}
+	defer func() { err = errors.Join(err, plans.close()) }()
+	if err := l.planSamples(ctx, r, samples, &plans, findings); err != nil {
+		return nil, err
+	}
+	more, err := plans.findings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	findings = slices.DeleteFunc(append(findings, more...), func(f lint.Finding) bool { return !shown[f.File] })
 	for i := range findings {
 		findings[i].File = l.pathOf(path, findings[i].File)
 	}
-	return len(findings), l.printFindings(findings)
+	return lint.Sort(append(findings, ofSamples...)), unread
+}
+
+// shownModules returns the modules that findings are shown for: all, or a single type with the modules that it loads.
+func shownModules(r *revision.Revision, modules map[string]string) map[string]bool {
+	shown := map[string]bool{}
+	if r.Single == "" {
+		for name := range modules {
+			shown[name] = true
+		}
+		return shown
+	}
+	var add func(name string)
+	add = func(name string) {
+		if source, ok := modules[name]; ok && !shown[name] {
+			shown[name] = true
+			for _, loaded := range vmtypes.DescribeModule(name, source).Loads {
+				add(loaded)
+			}
+		}
+	}
+	add(r.Single + ".star")
+	add(vmtypes.StockPrefix + r.Single + ".star")
+	return shown
+}
+
+// syntaxRule is the rule of findings in a module that cannot be loaded. No comment disables it.
+const syntaxRule = "syntax"
+
+// loadFindings converts the error of a module that cannot be loaded.
+func loadFindings(name string, err error) []lint.Finding {
+	if err == nil {
+		return nil
+	}
+	var findings []lint.Finding
+	for _, f := range vmtypestest.FailuresOf(err) {
+		findings = append(findings, lint.Finding{
+			Rule: syntaxRule, File: name, Line: max(f.Line, 1), Column: max(f.Column, 1), EndLine: max(f.Line, 1),
+			EndColumn: max(f.Column, 1) + 1, Message: f.Message,
+		})
+	}
+	return findings
+}
+
+// sampleRule is the rule of findings in samples that cannot be read.
+const sampleRule = "sample"
+
+// sampleFindings converts the errors in samples.
+func sampleFindings(faults yamlfile.Faults) []lint.Finding {
+	var findings []lint.Finding
+	for _, f := range faults {
+		findings = append(findings, lint.Finding{
+			Rule: sampleRule, File: f.File, Line: f.Line, Column: f.Column, EndLine: f.Line, EndColumn: f.Column + 1,
+			Message: f.Text(),
+		})
+	}
+	return findings
 }
 
 // pathOf returns the file of a module.
@@ -140,19 +223,22 @@ func (l *linting) pathOf(path, module string) string {
 	return filepath.Join(path, strings.TrimPrefix(module, vmtypes.StockPrefix))
 }
 
-// planSamples computes the plans of the samples, and of the usual samples. The samples come from --samples, or from the
-// folder of the types.
-func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
-	var samples []*sample.Sample
-	var err error
+// readSamples reads the samples in --samples, or in the folder of the types.
+func (l *linting) readSamples(r *revision.Revision) ([]*sample.Sample, error) {
 	if l.samples != "" {
-		samples, err = revision.ReadSamples(l.samples, true)
-	} else {
-		samples, err = r.Samples()
+		return revision.ReadSamples(l.samples, true)
 	}
-	if err != nil {
-		return err
-	}
+	return r.Samples()
+}
+
+// planSamples adds the plans of the samples, and of the usual samples, to plans. broken are the findings in modules
+// that cannot be loaded.
+func (l *linting) planSamples(
+	ctx context.Context, r *revision.Revision, samples []*sample.Sample, plans *planLint, broken []lint.Finding,
+) error {
+	folder := plans.folder
+	l.oldest = sample.OldestQEMU(samples)
+	maps.DeleteFunc(l.oldest, func(name, _ string) bool { return !slices.Contains(r.Types(), name) })
 	for _, s := range samples {
 		folder.Sampled = append(folder.Sampled, s.Type)
 	}
@@ -161,23 +247,18 @@ func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder 
 		if err != nil {
 			return err
 		}
-		var reason error
-		plans := len(folder.Plans)
-		for _, s := range append(slices.Clone(samples), usual...) {
-			if s.Type != name {
-				continue
+		added, reason, err := plans.addPlans(ctx, r, name, append(slices.Clone(samples), usual...))
+		isBroken := slices.ContainsFunc(broken, func(f lint.Finding) bool { return f.File == name+".star" })
+		isType := !isBroken && l.definesType(folder, name)
+		if err == nil && added == 0 && isType {
+			if minimal := l.minimalSamples(ctx, name); minimal != nil {
+				added, reason, err = plans.addPlans(ctx, r, name, minimal)
 			}
-			p, err := r.Plan(ctx, name, s)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if p == nil {
-				reason = err
-				continue
-			}
-			folder.Plans = append(folder.Plans, p)
 		}
-		if len(folder.Plans) == plans && l.definesType(folder, name) {
+		if err != nil {
+			return err
+		}
+		if added == 0 && isType {
 			fmt.Fprintf(l.notes, "note: no plan of %s was checked, because no sample has one; the last "+
 				"reason was:\n  %s\n",
 				name, strings.ReplaceAll(reason.Error(), "\n", "\n  "))
@@ -186,50 +267,51 @@ func (l *linting) planSamples(ctx context.Context, r *revision.Revision, folder 
 	return nil
 }
 
+// minimalSamples returns minimal VMs with values for the mandatory options of a type, or nil.
+func (l *linting) minimalSamples(ctx context.Context, name string) []*sample.Sample {
+	file, err := filepath.Abs(l.pathOf(l.path, name+".star"))
+	if err != nil {
+		return nil // the usual samples have the reason
+	}
+	d, err := describeFile(ctx, file)
+	if err != nil {
+		return nil // so does the usual sample
+	}
+	list, err := sample.Minimal(name, d.Options)
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
 // definesType reports whether a module defines launch, which makes it a type.
 func (l *linting) definesType(folder *lint.Folder, name string) bool {
 	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"],
 		"def launch(")
 }
 
-// findIn returns the findings of the rules. It checks each plan with its QEMU. It only checks the modules with a QEMU
-// if all plans use the same QEMU.
-func (l *linting) findIn(ctx context.Context, folder lint.Folder) ([]lint.Finding, error) {
-	plans := map[string][]*plan.Plan{}
-	for _, p := range folder.Plans {
-		program := l.qemu
-		if program == "" {
-			program = p.QEMU.Executable
-		}
-		plans[program] = append(plans[program], p)
-	}
-	all := []lint.Finding{}
-	for program, made := range plans {
-		qemu, err := l.openQEMU(ctx, program)
-		if err != nil {
-			return nil, err
-		}
-		var found lint.QEMU
-		if qemu != nil {
-			found = qemu
-		}
-		if len(plans) == 1 {
-			folder.Around.QEMU = found
-			all = append(all, folder.Findings()...)
-		} else {
-			all = append(all, lint.Plans(made, folder.Modules, found)...)
-		}
-		if qemu != nil {
-			if err := qemu.Close(); err != nil {
-				return nil, err
-			}
+// tooNew returns the types that need a newer QEMU than the named one, with a note for each.
+func (l *linting) tooNew(qemu string) map[string]bool {
+	types := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(l.oldest)) {
+		if sample.IsOlder(strings.TrimPrefix(qemu, "QEMU "), l.oldest[name]) {
+			types[name] = true
+			fmt.Fprintf(l.notes, "note: %s needs QEMU %s, this is %s; rules not applied to it: %s\n", name, l.oldest[name],
+				strings.TrimPrefix(qemu, "QEMU "), rulesOfQEMU())
 		}
 	}
-	if len(plans) != 1 {
-		folder.Plans = nil
-		all = append(all, folder.Findings()...)
+	return types
+}
+
+// rulesOfQEMU returns the names of the rules that query QEMU.
+func rulesOfQEMU() string {
+	var names []string
+	for _, r := range lint.Rules() {
+		if r.AsksQEMU {
+			names = append(names, r.Name)
+		}
 	}
-	return lint.Sort(all), nil
+	return strings.Join(names, ", ")
 }
 
 // openQEMU opens a QEMU for queries, or returns nil if it is not installed.
@@ -239,14 +321,8 @@ func (l *linting) openQEMU(ctx context.Context, program string) (*introspect.QEM
 		if l.qemu != "" {
 			return nil, fmt.Errorf("--qemu: %w", err)
 		}
-		var names []string
-		for _, r := range lint.Rules() {
-			if r.AsksQEMU {
-				names = append(names, r.Name)
-			}
-		}
 		fmt.Fprintf(l.notes, "note: %s is not an installed QEMU; rules not applied: %s\n",
-			filepath.Base(program), strings.Join(names, ", "))
+			filepath.Base(program), rulesOfQEMU())
 		return nil, nil
 	}
 	cache, err := os.UserCacheDir()

@@ -12,7 +12,6 @@ import (
 
 	"vmop/authoring/format"
 	"vmop/authoring/introspect"
-	"vmop/authoring/lint"
 	"vmop/authoring/lsp"
 	"vmop/authoring/vmtypestest"
 	"vmop/internal/cli"
@@ -27,15 +26,20 @@ func newLSP(Flags) *cobra.Command {
 		Use:   "lsp",
 		Short: "Run the language server for an editor",
 		Long: "Speak the Language Server Protocol with an editor on standard input and output. The\n" +
-			"editor starts it; docs/vm-types/editors.md has the settings. Mistakes in a folder of VM\n" +
+			"editor starts it; docs/vm-types/editors.md shows the settings. Mistakes in a folder of VM\n" +
 			"types are shown in place: at each pause in typing, each type is evaluated with its samples\n" +
 			"and tests, in a process with limits.",
 		Example: "  vmrunner vmtype lsp",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := &installed{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
-			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
+			library, err := os.UserCacheDir()
+			if err == nil {
+				library = filepath.Join(library, "vmrunner", "library")
+			}
+			err = lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
 				Evaluator: bounded{}, Format: format.Source, QEMU: known.qemuFor,
+				Library: library, // without a cache, the copy is temporary
 			})
 			err = errors.Join(err, known.closeAll())
 			if errors.Is(err, lsp.ErrNoShutdown) {
@@ -80,7 +84,7 @@ type installed struct {
 
 // qemuFor returns the QEMU on the PATH with the base name of a program. It never starts the program at the path in the
 // type, because opening an untrusted folder must not run programs from it.
-func (m *installed) qemuFor(program string) lint.QEMU {
+func (m *installed) qemuFor(program string) lsp.QEMU {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := filepath.Base(program)

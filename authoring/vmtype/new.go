@@ -43,8 +43,8 @@ func newNew(f Flags) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "standard", "`type` to build on: a stock type, or one in the folder")
-	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` for the files; created if it doesn't exist")
+	cmd.Flags().StringVar(&from, "from", "standard", "`TYPE` to build on: a stock type, or one in --dir")
+	cmd.Flags().StringVar(&dir, "dir", ".", "`DIR` for the files, which is created if it doesn't exist")
 	cli.CompleteFolder(cmd, "dir")
 	if err := cmd.RegisterFlagCompletionFunc("from", completeTypes(f)); err != nil {
 		panic(err) // the flag does not exist

@@ -27,10 +27,10 @@ func newPush(f Flags) *cobra.Command {
 		Short: "Put a VM type into a registry",
 		Long: "Write a VM type to a container registry as an OCI artifact, and print the\n" +
 			"reference with its digest. TYPE is a file, the name of a type, or a folder with one type; the\n" +
-			"current folder by default. With it go the modules that it loads, but for the stock library,\n" +
-			"its tests and its samples. The same files have the same digest.\n\n" +
-			"The files are tested first as \"test\" does, apart from others of the folder. If a test fails,\n" +
-			"nothing is written.\n\n" + registryHelp + "\n\n" +
+			"current folder by default. The artifact contains the type, the modules that it loads except\n" +
+			"the stock library, its tests and its samples. The same files have the same digest.\n\n" +
+			"The files are first tested as with \"test\", without other files of the folder. If a test\n" +
+			"fails, nothing is written.\n\n" + registryHelp + "\n\n" +
 			"Exit codes: 0 success, 1 a test or the registry has failed, 2 wrong usage.",
 		Example: "  vmrunner vmtype push registry.example.org/types/asset:1.2\n" +
 			"  vmrunner vmtype push registry.example.org/types/asset:1.2 types/asset.star --dry-run\n" +
@@ -55,11 +55,11 @@ func newPush(f Flags) *cobra.Command {
 	}
 	p.policy = newPolicyCheck(f, cmd)
 	p.registry.addFlags(cmd)
-	cmd.Flags().BoolVar(&p.dry, "dry-run", false, "write nothing; list the files")
-	cmd.Flags().BoolVar(&p.skip, "skip-tests", false, "do not run tests and samples")
-	cmd.Flags().StringVar(&p.layout, "layout", "", "write an OCI image layout into this `folder`, not to the registry")
+	cmd.Flags().BoolVar(&p.dry, "dry-run", false, "list the files and write nothing")
+	cmd.Flags().BoolVar(&p.skip, "skip-tests", false, "don't run tests and samples")
+	cmd.Flags().StringVar(&p.layout, "layout", "", "write an OCI image layout into this `DIR`, not to the registry")
 	cmd.Flags().StringArrayVar(&p.annotations, "annotation", nil,
-		"add a `key=value` to the manifest: org.opencontainers.image.source=…")
+		"add `KEY=VALUE` to the manifest: org.opencontainers.image.source=…;\nmay be repeated")
 	cli.CompleteFolder(cmd, "layout")
 	cli.AtMostOne(cmd, "dry-run", "layout")
 	return cmd
@@ -162,6 +162,7 @@ func (p *push) testContent(ctx context.Context, c *artifact.Content) (err error)
 	if err != nil {
 		return err
 	}
+	defer in.close()
 	page := page{Paint: cli.PaintFor(p.errs), w: p.errs}
 	var results []vmtypestest.Result
 	if err := folder.Run(ctx, in, vmtypestest.Options{}, func(some []vmtypestest.Result) {

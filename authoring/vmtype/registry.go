@@ -32,8 +32,8 @@ type registryFlags struct {
 }
 
 func (r *registryFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "also permit http with other computers")
-	cmd.Flags().StringVar(&r.ca, "ca", "", "also trust the authorities in this `file` (PEM)")
+	cmd.Flags().BoolVar(&r.plain, "plain-http", false, "permit http, even with other computers")
+	cmd.Flags().StringVar(&r.ca, "ca", "", "`FILE` with additional trusted authorities (PEM)")
 	cli.CompleteFile(cmd, "ca", "pem", "crt")
 }
 

@@ -3,11 +3,12 @@ package vmtype
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"vmop/internal/cli"
+	"vmop/internal/cli/plans"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
 )
@@ -16,7 +17,7 @@ func newRender(f Flags) *cobra.Command {
 	var r rendering
 	cmd := &cobra.Command{
 		Use:   "render -f vm.yaml",
-		Short: "Print the plan that a VM type makes for a VM",
+		Short: "Print the plan that a VM type computes for a VM",
 		Long: "Evaluate a VM type, which may come from someone else, and print the launch plan.\n" +
 			"Nothing is started or changed. With --why each argument shows the line that created it, and the\n" +
 			"calls that led there.\n\n" + trialHelp,
@@ -35,7 +36,7 @@ func newRender(f Flags) *cobra.Command {
 	}
 	r.trial = newTrial(f, cmd)
 	r.policy = newPolicyCheck(f, cmd)
-	cli.PlanFlags(cmd, &r.form, &r.why)
+	plans.AddFlags(cmd, &r.form, &r.why)
 	cmd.Flags().BoolVar(&r.watch, "watch", false,
 		"render again when files change, and show how the plan differs, until Ctrl-C")
 	return cmd
@@ -52,20 +53,25 @@ type rendering struct {
 }
 
 func (r *rendering) renderPlan(ctx context.Context) error {
-	c, err := r.trial.readFiles()
+	c, err := r.trial.readFiles(ctx)
 	if err != nil {
 		return err
 	}
-	c.printWarnings(r.errs)
 	p, err := c.launchPlan(ctx)
+	for _, at := range c.refusedAt {
+		if r.why {
+			fmt.Fprintln(r.errs, "refused at", at)
+		}
+	}
+	c.printWarnings(r.errs, p)
 	if err == nil {
 		err = r.policy.checkPlan(p, c.vmType.Name, c.host, c.spec.Options)
 	}
 	if errors.As(err, new(*policy.Error)) {
-		return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)
+		return errors.Join(plans.Print(r.out, p, r.form, r.why), err)
 	}
 	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
 		return err
 	}
-	return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)
+	return errors.Join(plans.Print(r.out, p, r.form, r.why), err)
 }

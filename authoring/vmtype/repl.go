@@ -24,9 +24,9 @@ func newRepl(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repl [DIR | -f vm.yaml]",
 		Short: "Evaluate expressions of the language of VM types",
-		Long: "Evaluate what you type: everything a module may use, load included, with vm and host\n" +
-			"of a VM (-f), or of a default one. It prints the value of an expression; a part is shown as\n" +
-			"the plan that it makes. A def ends with an empty line. Tab completes, the arrow keys go\n" +
+		Long: "Evaluate what you type: everything that a module may use, including load, with vm and\n" +
+			"host of a VM (-f) or of a default VM. It prints the value of an expression; a part is shown\n" +
+			"as the plan that it creates. A def ends with an empty line. Tab completes, the arrow keys go\n" +
 			"through the history, Ctrl-D ends. Modules are loaded from DIR, by default the current\n" +
 			"folder, or from the folder of the VM's type.\n\n" +
 			"Every line is evaluated together with all lines before it, in a separate process, which\n" +
@@ -35,7 +35,7 @@ func newRepl(f Flags) *cobra.Command {
 			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",
 		Args: atMostOne("repl", "a folder"), ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			session, err := beginSession(t, args)
+			session, err := beginSession(cmd.Context(), t, args)
 			if err != nil {
 				return err
 			}
@@ -51,12 +51,12 @@ func newRepl(f Flags) *cobra.Command {
 }
 
 // beginSession starts a session with the VM from the flags, or with a default VM.
-func beginSession(t *trial, args []string) (*evaluate.Session, error) {
+func beginSession(ctx context.Context, t *trial, args []string) (*evaluate.Session, error) {
 	if t.file != "" {
 		if len(args) > 0 {
 			return nil, cli.UsageError{Err: errors.New("a folder and -f are mutually exclusive")}
 		}
-		c, err := t.readFiles()
+		c, err := t.readFiles(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -12,18 +12,22 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"vmop/authoring/vmtypestest"
 	"vmop/test/program"
+	"vmop/vmtypes/evaluate"
 )
 
 var update = flag.Bool("update", false, "rewrite what scripts expect")
 
 // The program is built once and is on the PATH of scripts.
 func TestMain(m *testing.M) {
+	evaluate.Serve(context.Background(), vmtypestest.Serve) // in the process of an evaluation
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "vmrunner")
 	if err == nil {
 		err = errors.Join(program.Build(context.Background(), dir, "vmop/cmd/vmrunner"),
 			program.Build(context.Background(), dir, "vmop/cmd/vmtype"),
+			os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")),
 			os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	}
 	code := 1

@@ -43,7 +43,7 @@ func newShow(f Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
-	cmd.Flags().BoolVar(&source, "source", false, "print the source of the module that defines it")
+	cmd.Flags().BoolVar(&source, "source", false, "print the source of the module that defines the type")
 	return cmd
 }
 

@@ -2,7 +2,11 @@ package vmtype
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -10,6 +14,7 @@ import (
 
 	"vmop/authoring/vmtypestest"
 	"vmop/internal/cli"
+	"vmop/vmtypes"
 )
 
 // exitFailed is the exit code after a failed test or check.
@@ -24,11 +29,13 @@ func newTest(f Flags) *cobra.Command {
 			"in it and in its subfolder testdata: configurations (*.yaml), for which a plan must be\n" +
 			"possible, and archives (*.txtar), which also contain the expected plan; -u updates it.\n" +
 			"Nothing is started, and QEMU is not needed. DIR is the current folder by default.\n" +
+			"Tests and samples that have passed with the same files and program are not repeated.\n" +
 			"docs/vm-types/testing.md explains how tests and samples are written.\n\n" +
 			"Exit codes: 0 all passed, 1 some failed, 2 wrong usage, or nothing to test.",
 		Example: "  vmrunner vmtype test\n" +
 			"  vmrunner vmtype test --run 'asset_test.star/test_no_tag' -v types\n" +
 			"  vmrunner vmtype test -u && git diff\n" +
+			"  vmrunner vmtype test --coverage=lcov.info --draw 100\n" +
 			"  vmrunner vmtype test --watch",
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,19 +43,51 @@ func newTest(f Flags) *cobra.Command {
 				Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose,
 				quiet: t.form == "json",
 			}
+			if err := t.drawing.checkFlags(cmd); err != nil {
+				return err
+			}
 			return t.runTests(cmd.Context(), orHere(args))
 		},
 	}
 	t.policy = newPolicyCheck(f, cmd)
+	t.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of the verb.
+func (t *testRun) addFlags(cmd *cobra.Command) {
 	cli.OutputFlag(cmd, &t.form, "text", "json")
-	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests with names, FILE/FUNCTION, that match this `regex`")
-	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "update the plans of goldens that differ")
-	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "also list passing tests, with durations")
-	cmd.Flags().StringVar(&t.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
+	runFlag(cmd, &t.selected, "run only tests with names, FILE/FUNCTION, that match this `REGEXP`")
+	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "update the expected plans that differ")
+	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "also list passed tests, with durations")
+	cmd.Flags().StringVar(&t.junit, "junit", "", "`FILE` for a report for CI systems (JUnit XML)")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &t.watch)
+	cmd.Flags().BoolVar(&t.noCache, "no-cache", false, "also run tests that have passed with the same files")
+	cmd.Flags().StringVar(&t.coverage.file, "coverage", "",
+		"list the lines and branches that no test or sample reaches;\nwith =`FILE`, also write them for editors (LCOV)")
+	cmd.Flags().Lookup("coverage").NoOptDefVal = onlyPrinted
+	cli.CompleteFile(cmd, "coverage", "info", "lcov")
+	cmd.Flags().IntVar(&t.drawing.number, "draw", 0, "also try each type with `N` drawn VMs")
+	cmd.Flags().Uint64Var(&t.drawing.seed, "seed", 1, "draw other VMs: `NUMBER`")
+	cmd.Flags().BoolVar(&t.drawing.save, "save", false, "save drawn VMs that make a type fail as samples in testdata")
+	cli.AtMostOne(cmd, "watch", "coverage")
+}
+
+// runFlag adds --run.
+func runFlag(cmd *cobra.Command, selected *string, usage string) {
+	cmd.Flags().StringVar(selected, "run", "", usage)
 	cmd.SetFlagErrorFunc(oneDash)
-	return cmd
+}
+
+// compileRun compiles the value of --run; "" stands for no expression.
+func compileRun(selected string, match **regexp.Regexp) (err error) {
+	if selected != "" {
+		if *match, err = regexp.Compile(selected); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("--run: %w", err)}
+		}
+	}
+	return nil
 }
 
 // oneDash explains the spelling of -run, which go test accepts.
@@ -76,18 +115,17 @@ func orHere(args []string) []string {
 type testRun struct {
 	form, selected, junit string
 	update, verbose       bool
-	watch                 bool
+	watch, noCache        bool
+	coverage              coverageRun
+	drawing               drawing
 	match                 *regexp.Regexp // nil selects all
 	policy                *policyCheck
 	page                  page
 }
 
 func (t *testRun) runTests(ctx context.Context, dirs []string) error {
-	if t.selected != "" {
-		var err error
-		if t.match, err = regexp.Compile(t.selected); err != nil {
-			return cli.UsageError{Err: fmt.Errorf("--run: %w", err)}
-		}
+	if err := compileRun(t.selected, &t.match); err != nil {
+		return err
 	}
 	round := func(ctx context.Context, s selection) error { return t.testFolders(ctx, dirs, s) }
 	if t.watch {
@@ -108,14 +146,8 @@ func (t *testRun) testFolders(ctx context.Context, dirs []string, selected selec
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		found = found || len(folder.Files)+len(folder.Samples) > 0
-		in, err := containedIn(dir, t.policy)
-		if err != nil {
-			return err
-		}
-		options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
-		t.page.warnMisspelt(dir, in.source, options.Select)
-		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
+		found = found || len(folder.Files)+len(folder.Samples) > 0 || t.drawing.number > 0
+		if err := t.testFolder(ctx, folder, selected, func(some []vmtypestest.Result) {
 			for i := range some {
 				t.page.printResult(some[i])
 				some[i] = inFolder(dir, some[i])
@@ -135,6 +167,69 @@ func (t *testRun) testFolders(ctx context.Context, dirs []string, selected selec
 	return t.printSummary(results)
 }
 
+// testFolder tests the selected files of a folder, and draws VMs for its types.
+func (t *testRun) testFolder(
+	ctx context.Context, folder *vmtypestest.Folder, selected selection, each func([]vmtypestest.Result),
+) error {
+	in, err := containedIn(folder.Dir, t.policy)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	counts := &vmtypes.Coverage{}
+	if t.coverage.file != "" {
+		ctx = vmtypes.WithCoverage(ctx, counts)
+	}
+	options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
+	if options.Cache, err = t.openCache(folder, in.source); err != nil {
+		return err
+	}
+	t.page.warnMisspelt(folder.Dir, in.source, options.Select)
+	if err := folder.Run(ctx, in, options, each); err != nil {
+		return err
+	}
+	if err := t.drawing.drawFolder(ctx, folder, in, options, each); err != nil {
+		return err
+	}
+	t.coverage.addFolder(folder.Dir, in.source, counts.Take())
+	_ = options.Cache.Write() // without it, the next run takes longer
+	return nil
+}
+
+// openCache returns the cache of a folder; nil without a cache. Coverage needs all tests.
+func (t *testRun) openCache(folder *vmtypestest.Folder, source vmtypes.Source) (*vmtypestest.Cache, error) {
+	if t.noCache || t.coverage.file != "" {
+		return nil, nil
+	}
+	caches, err := os.UserCacheDir()
+	if err != nil {
+		return nil, nil // without a home, all tests run
+	}
+	program, err := programHash()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := t.policy.text()
+	if err != nil {
+		return nil, err
+	}
+	return vmtypestest.OpenCache(filepath.Join(caches, "vmrunner", "vmtype-test"), folder, source, program+rules)
+}
+
+// programHash returns a hash of this program, which contains the stock library.
+func programHash() (string, error) {
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", fmt.Errorf("identify this program for the cache of tests: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", fmt.Errorf("identify this program for the cache of tests: %w", err)
+	}
+	return string(hash.Sum(nil)), nil
+}
+
 // printSummary prints the summary and returns the error for the exit code.
 func (t *testRun) printSummary(results []vmtypestest.Result) error {
 	if t.junit != "" {
@@ -142,12 +237,20 @@ func (t *testRun) printSummary(results []vmtypestest.Result) error {
 			return err
 		}
 	}
+	if err := t.coverage.writeFile(); err != nil {
+		return err
+	}
 	summary := vmtypestest.Summarize(results)
 	if t.form == "json" {
-		if err := cli.PrintValue(t.page.w, t.form, map[string]any{"summary": summary, "results": results}); err != nil {
+		value := map[string]any{"summary": summary, "results": results}
+		if t.coverage.file != "" {
+			value["coverage"] = t.coverage.files
+		}
+		if err := cli.PrintValue(t.page.w, t.form, value); err != nil {
 			return err
 		}
 	} else {
+		t.page.printCoverage(t.coverage.files)
 		t.page.printTotal(summary.String(), summary.Failed > 0)
 	}
 	if t.page.err != nil {

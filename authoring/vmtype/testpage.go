@@ -36,10 +36,15 @@ func (p *page) printResult(r vmtypestest.Result) {
 		p.printLine("%s %s", p.Red("✗"), p.Bold(name))
 	case r.Updated:
 		p.printLine("%s %s  the plan was written", p.Yellow("!"), p.Bold(name))
+	case p.verbose && r.Cached:
+		p.printLine("%s %s  %s", p.Green("✓"), name, p.Faint("cached"))
 	case p.verbose:
 		p.printLine("%s %s  %s", p.Green("✓"), name, p.Faint(formatMilliseconds(r.Time)))
 	default:
 		return
+	}
+	if r.Note != "" {
+		p.printLine("    %s", p.Faint(r.Note))
 	}
 	for line := range strings.Lines(r.Output) {
 		p.printLine("    %s", p.Faint("print: "+cli.Printable(strings.TrimSuffix(line, "\n"))))

@@ -23,9 +23,9 @@ func newVendor(f Flags) *cobra.Command {
 			"digests into " + share.LockFile + " next to them, so that starting a VM needs no registry. A type\n" +
 			"of the same name that was vendored is replaced. Changed files and files of other\n" +
 			"origin are kept: in that case no file is written. The type must load without errors.\n\n" +
-			"Without REF the files that are missing are fetched again, by their digests. --update takes\n" +
-			"what the references mean now. --check shows differences from the lock file, and contacts no\n" +
-			"registry.\n\n" + registryHelp + "\n\n" +
+			"Without REF the files that are missing are fetched again, by their digests. --update fetches\n" +
+			"the current versions of the references. --check shows differences from the lock file, and\n" +
+			"contacts no registry.\n\n" + registryHelp + "\n\n" +
 			"Exit codes: 0 success, 1 failure, or something differs, 2 wrong usage.",
 		Example: "  vmrunner vmtype vendor --vmtypes types registry.example.org/types/asset:1.2\n" +
 			"  vmrunner vmtype vendor --vmtypes types --check\n" +
@@ -37,8 +37,8 @@ func newVendor(f Flags) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	v.registry.addFlags(cmd)
-	cmd.Flags().BoolVar(&v.check, "check", false, "compare the folder with the lock file")
-	cmd.Flags().BoolVar(&v.update, "update", false, "take what the references of the lock file mean now")
+	cmd.Flags().BoolVar(&v.check, "check", false, "compare the folder with the lock file; contact no registry")
+	cmd.Flags().BoolVar(&v.update, "update", false, "fetch the current versions of the references in the lock file")
 	cli.AtMostOne(cmd, "check", "update")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/internal/cli"
+	"vmop/internal/cli/typeflags"
 	"vmop/internal/spelling"
 	"vmop/internal/yamlfile"
 )
@@ -71,7 +72,7 @@ func newRoot() *cobra.Command {
 		Use: "vmrunner", Args: cli.NoArguments, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.SetUp(root, "")
-	var types cli.TypeFlags
+	var types typeflags.Flags
 	types.Add(root)
 	verbs := newVmtypeCommand(Flags{Folder: &types.Folder, Policy: &types.Policy})
 	root.AddCommand(verbs)
@@ -101,13 +102,13 @@ func newVmtypeCommand(f Flags) *cobra.Command {
 		title string
 		verbs []*cobra.Command
 	}{
-		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
+		{"Write:", []*cobra.Command{newNew(f), newAdopt(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
 		{"Examine:", []*cobra.Command{
 			newListCommand(f), newShow(f), newExplain(f), newDoc(f), newRender(f),
 			newWhy(f),
 		}},
 		{"Test:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
-		{"Share:", []*cobra.Command{newPush(f), newPull(f), newVendor(f)}},
+		{"Share:", []*cobra.Command{newPush(f), newPull(f), newVendor(f), newPolicy(f)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, verb := range group.verbs {

@@ -19,7 +19,7 @@ import (
 
 // watchFlag adds --watch.
 func watchFlag(cmd *cobra.Command, on *bool) {
-	cmd.Flags().BoolVar(on, "watch", false, "run again what a changed file affects, until Ctrl-C")
+	cmd.Flags().BoolVar(on, "watch", false, "when files change, run what they affect again, until Ctrl-C")
 	cmd.MarkFlagsMutuallyExclusive("watch", "junit")
 	cmd.MarkFlagsMutuallyExclusive("watch", "output")
 }

@@ -27,9 +27,9 @@ func newWhy(f Flags) *cobra.Command {
 		Long: "Show the lines of a plan that match a pattern (a regular expression): the source\n" +
 			"that created each of them, with the calls that led there, and the fields of the vm section\n" +
 			"and facts about the computer on which it depends.\n\n" +
-			"Dependencies are found by trial: each field is changed on its own, and the plan made\n" +
-			"again. So they hold for this VM; a field that matters only in combination with another\n" +
-			"is not found.\n\n" + trialHelp + "\n\n" +
+			"Dependencies are found by trial: each field is changed on its own, and the plan is computed\n" +
+			"again. Therefore they apply to this VM only, and a field that matters only in combination\n" +
+			"with another field is not found.\n\n" + trialHelp + "\n\n" +
 			"Exit codes: 0 success, 1 nothing matches or there is no plan, 2 wrong usage.",
 		Example: "  vmrunner vmtype why -netdev -f vm.yaml\n" +
 			"  vmrunner vmtype why 'smp|-m ' -f vm.yaml --set vm.maximumCpus=8",
@@ -88,13 +88,13 @@ func (w *why) explainLines(ctx context.Context, text string) error {
 	if err != nil {
 		return cli.UsageError{Err: fmt.Errorf("read the PATTERN: %w", err)}
 	}
-	c, err := w.trial.readFiles()
+	c, err := w.trial.readFiles(ctx)
 	if err != nil {
 		return err
 	}
-	c.printWarnings(w.errs)
-	files := recordQueries(&c.host)
+	asked := influence.RecordQueries(&c.host)
 	p, err := c.launchPlan(ctx)
+	c.printWarnings(w.errs, p)
 	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
 		return err
 	}
@@ -102,7 +102,7 @@ func (w *why) explainLines(ctx context.Context, text string) error {
 	if len(lines) == 0 {
 		return fmt.Errorf("no line of the plan of type %s matches %q%s", p.Type, text, suggestWord(text, p))
 	}
-	reasons, err := w.reasonsOf(ctx, c, p, lines, *files)
+	reasons, err := w.reasonsOf(ctx, c, p, lines, *asked)
 	if err != nil {
 		return err
 	}
@@ -110,20 +110,6 @@ func (w *why) explainLines(ctx context.Context, text string) error {
 		return cli.PrintValue(w.out, w.form, reasons)
 	}
 	return w.printReasons(reasons)
-}
-
-// recordQueries records the existing files that a type queries.
-func recordQueries(host *vmtypes.Host) *[]string {
-	var files []string
-	exists := host.Exists
-	host.Exists = func(path string) bool {
-		is := exists(path)
-		if is && !slices.Contains(files, path) {
-			files = append(files, path)
-		}
-		return is
-	}
-	return &files
 }
 
 // suggestWord suggests a word from the plan.
@@ -140,7 +126,7 @@ func suggestWord(text string, p *plan.Plan) string {
 
 // reasonsOf returns the reasons of the lines.
 func (w *why) reasonsOf(
-	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string,
+	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, asked influence.Queries,
 ) ([]reason, error) {
 	d, err := c.vmType.Describe(ctx)
 	if err != nil {
@@ -152,7 +138,7 @@ func (w *why) reasonsOf(
 	if err != nil {
 		return nil, fmt.Errorf("find its dependencies: %w", err)
 	}
-	facts := influence.HostFields(c.host, files)
+	facts := influence.HostFields(c.host, asked)
 	without := make([]string, len(facts))
 	for i, fact := range facts {
 		made, err := c.vmType.Texts(ctx, []vmspec.Spec{c.spec}, fact.Host)

@@ -18,6 +18,8 @@
 //   - plan_of(launch, host = {}, **vm) returns the plan for a vm section. The strict reader of the
 //     configuration file reads the section, with its defaults. host describes the computer, with
 //     the fields of [sample.HostFacts].
+//   - draw(launch, number, seed = 1, **vm) returns dicts with arguments of plan_of for drawn VMs (package draw) that
+//     the type accepts.
 //   - A plan has the fields argv, text, machine, helpers, files, taps, listeners, sockets and
 //     rules, and the functions options(flag) and option(flag, id = None). Their results have the
 //     fields flag, value, props and text.

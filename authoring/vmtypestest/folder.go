@@ -97,6 +97,8 @@ type Options struct {
 	Update bool
 	// Host finds the host for configurations; nil means an assumed host.
 	Host sample.Finder
+	// Cache stores the tests that have passed. Without a Cache, all tests run.
+	Cache *Cache
 }
 
 // Run runs the tests of the files, followed by the samples, several at a time. It calls each with the results of one
@@ -108,11 +110,19 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 		if !selected(file) {
 			continue
 		}
-		work = append(work, func() []Result { return in.Test(ctx, file, options.Match) })
+		work = append(work, func() []Result {
+			return options.Cache.results(ctx, file, options.Match, func() []Result {
+				return in.Test(ctx, file, options.Match)
+			})
+		})
 	}
 	for _, name := range f.Samples {
 		if selected(name) && (options.Match == nil || options.Match.MatchString(name)) {
-			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options)} })
+			work = append(work, func() []Result {
+				return options.Cache.results(ctx, name, nil, func() []Result {
+					return []Result{TestSample(ctx, in, f.Dir, name, options)}
+				})
+			})
 		}
 	}
 	InOrder(work, func(results []Result) {
@@ -151,7 +161,9 @@ func InOrder[T any](work []func() T, each func(T)) {
 
 // A Summary counts results.
 type Summary struct {
-	Passed  int `json:"passed"`
+	Passed int `json:"passed"`
+	// Cached is the number of passed tests that were not run, because they passed earlier.
+	Cached  int `json:"cached,omitempty"`
 	Failed  int `json:"failed"`
 	Updated int `json:"updated,omitempty"`
 	Skipped int `json:"skipped,omitempty"`
@@ -170,14 +182,20 @@ func Summarize(results []Result) Summary {
 			s.Skipped++
 		default:
 			s.Passed++
+			if r.Cached {
+				s.Cached++
+			}
 		}
 	}
 	return s
 }
 
-// String returns the counts: "12 passed, 1 failed".
+// String returns the counts: "12 passed (3 cached), 1 failed".
 func (s Summary) String() string {
 	text := fmt.Sprintf("%d passed", s.Passed)
+	if s.Cached > 0 {
+		text += fmt.Sprintf(" (%d cached)", s.Cached)
+	}
 	for _, part := range []struct {
 		n    int
 		what string

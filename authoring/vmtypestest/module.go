@@ -17,6 +17,7 @@ const moduleName = "@vmtypes//testing.star"
 // testingModule returns the module that only tests can load.
 func testingModule() starlark.StringDict {
 	return starlark.StringDict{
+		"draw":    starlark.NewBuiltin("draw", drawVMs),
 		"plan_of": starlark.NewBuiltin("plan_of", planOf),
 		"assert":  &starlarkstruct.Module{Name: "assert", Members: assertMembers()},
 	}

@@ -23,8 +23,12 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// Skipped is the reason why the test was not run; empty if it was run.
 	Skipped string `json:"skipped,omitempty"`
+	// Note describes how the test was run; may be empty.
+	Note string `json:"note,omitempty"`
 	// Output contains the lines that print wrote.
 	Output string `json:"output,omitempty"`
+	// Cached means that the test passed in an earlier run with the same files; see Cache.
+	Cached bool `json:"cached,omitempty"`
 	// Updated means that a golden was updated. Changes contains the difference.
 	Updated bool `json:"updated,omitempty"`
 	// Changes is the difference of an updated golden, in the format of Failure.Diff.

@@ -74,7 +74,7 @@ func (s *suite) runTest(ctx context.Context, fn *starlark.Function) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a test has %s", testTime))
 	defer cancel()
 	start := time.Now()
-	r := &recorder{script: s.script}
+	r := &recorder{ctx: ctx, script: s.script}
 	if fn.NumParams() > 0 {
 		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s has parameters; a test is called without "+
 			"arguments",
@@ -96,6 +96,7 @@ const (
 
 // recorder collects the failures and output of one test function. It is a local of the thread.
 type recorder struct {
+	ctx      context.Context
 	script   *vmtypes.Script
 	failures []Failure
 	more     int // failures beyond mostFailures

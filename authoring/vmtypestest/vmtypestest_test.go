@@ -183,16 +183,16 @@ def launch(vm, host):
      --tpmstate dir=.,mode=0600
      --ctrl type=unixio,fd=<swtpm>
      --terminate
-@ mine.txtar:27 in qemu
+@ mine.txtar:26 in qemu
+     -accel tcg
      -global ICH9-LPC.disable_s3=1
      -global ICH9-LPC.disable_s4=1
-     -device intel-iommu,device-iotlb=on,intremap=off
 -    -m 512M
 +    -m 1024M
 -    -cpu host
 +    -cpu max
      -object memory-backend-ram,id=pc.ram,size=1073741824
-     -device virtio-balloon-pci,id=balloon0,addr=0x1
+     -device virtio-balloon-pci,id=balloon0,free-page-reporting=on,addr=0x1
 -    -rtc base=utc,clock=rt
 +    -rtc base=utc,clock=vm
      -chardev socket,id=tpm,path=/run/vm/swtpm-sock
@@ -255,4 +255,49 @@ func TestInOrder(t *testing.T) {
 	vmtypestest.InOrder(work, func(n int) { got = append(got, n) })
 	require.Equal(t, []int{0, 1, 2}, got)
 	vmtypestest.InOrder(nil, func(int) { t.Error("there is nothing to hand over") })
+}
+
+// A test draws VMs that the type accepts. Given keys are not drawn.
+func TestDrawnVMs(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"strict.star": `
+load("@vmtypes//standard.star", standard = "launch")
+
+options = {"asset": attr.string(mandatory = True), "level": attr.int(minimum = 1, maximum = 3)}
+
+def launch(vm, host):
+    if vm.bootMenu:
+        fail("no menu")
+    if vm.options.asset == "broken":
+        [][0]
+    return standard(vm, host)
+`,
+		"strict_test.star": `
+load("@vmtypes//testing.star", "assert", "draw", "plan_of")
+load("strict.star", "launch")
+
+def test_all_plans():
+    names = {}
+    for vm in draw(launch, 20, network = [], firmware = "bios", options = {"asset": "a"}):
+        names[vm.get("name")] = True
+        assert.eq(vm["options"], {"asset": "a"})
+        assert.true(not vm.get("bootMenu"))
+        assert.not_contains(plan_of(launch, **vm).argv, "-netdev", message = str(vm))
+    assert.true(len(names) > 1)
+
+def test_same_seed():
+    assert.eq(draw(launch, 3), draw(launch, 3, seed = 1))
+    assert.ne(draw(launch, 3), draw(launch, 3, seed = 2))
+
+def test_errors():
+    assert.fails(lambda: draw(launch, 0), "number can't be 0; it can be 1 to 200")
+    assert.fails(lambda: draw(launch, 1, firmare = "bios"), "did you mean firmware")
+    assert.fails(lambda: draw(launch, 1, bootMenu = True), "the last refusal was: strict.star:8:13: no menu")
+    assert.fails(lambda: draw(launch, 1, options = {"asset": "broken"}), "index .*out of range")
+    assert.fails(lambda: draw(launch, 1, options = {"asset": "broken"}), "with this VM; vmtype test --draw finds")
+`,
+	})
+	require.Equal(t, "strict_test.star/test_all_plans passes\nstrict_test.star/test_same_seed passes\n"+
+		"strict_test.star/test_errors passes\n", format(run(t, dir, vmtypestest.Options{})))
 }
