@@ -93,6 +93,6 @@ func FuzzProbeAgreesWithQEMU(f *testing.F) {
 		for _, key := range []string{`"backing-filename"`, `"data-file"`, `"encrypted": true`} {
 			require.NotContains(t, string(out), key)
 		}
-		require.LessOrEqual(t, strings.Count(string(out), `"filename"`), 2, "its own, also as that of its extent")
+		require.LessOrEqual(t, strings.Count(string(out), `"filename"`), 2, "its own name, also as its extent's name")
 	})
 }

@@ -55,7 +55,7 @@ func TestImagesThatNameFilesAreRefused(t *testing.T) {
 			qemuImg(t, "create", "-q", "-f", "qcow2", "-o", "data_file="+long, dir+"/image", "1M")
 			patch(t, dir+"/image", long, `json:{"driver":"raw","file":{"driver":"file","filename":"`+secret+`"}}`)
 		}, diskimage.ImageHasExternalData},
-		"qcow2 whose data file is named without the feature": {func(t *testing.T, dir, _ string) {
+		"qcow2 that names a data file without the feature": {func(t *testing.T, dir, _ string) {
 			qemuImg(t, "create", "-q", "-f", "qcow2", "-o", "data_file="+dir+"/data", dir+"/image", "1M")
 			change(t, dir+"/image", func(b []byte) { b[79] &^= 4 }) // the last byte of the features
 		}, diskimage.ImageHasExternalData},

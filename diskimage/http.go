@@ -50,7 +50,7 @@ func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 		}
 		return nil, err
 	}
-	if err := StatusError(resp); err != nil {
+	if err := statusError(resp); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func sameServer(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && a.Port() == b.Port()
 }
 
-// StatusError returns the error for the status of a response, or nil after a success.
-func StatusError(resp *http.Response) error {
+// statusError returns the error for the status of a response, or nil after a success.
+func statusError(resp *http.Response) error {
 	what := Shown(resp.Request.URL) + ": the server answers " + strings.TrimSpace(resp.Status)
 	switch s := resp.StatusCode; {
 	case s == http.StatusOK:

@@ -30,7 +30,7 @@ func TestHeadersOfQCOW2(t *testing.T) {
 		"not closed":               {79, 1, ""},
 		"marked as corrupt":        {79, 2, diskimage.ImageCorrupt},
 		"data in another file":     {79, 4, diskimage.ImageHasExternalData},
-		"compression of its own":   {79, 8, ""},
+		"its own compression":      {79, 8, ""},
 		"subclusters":              {79, 16, ""},
 		"an unknown feature":       {79, 32, diskimage.UnsupportedFormat},
 		"a disk of nothing":        {31, 0, diskimage.ImageCorrupt},

@@ -87,7 +87,7 @@ func (m *machine) await(pattern string) (line, all string) {
 				return line, all
 			}
 		case <-late:
-			require.FailNow(m.t, "the guest is too slow", "waiting for %q, it said:\n%s", pattern, all)
+			require.FailNow(m.t, "the guest is too slow", "waiting for %q; its output:\n%s", pattern, all)
 		}
 	}
 }

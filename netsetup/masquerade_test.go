@@ -44,7 +44,7 @@ func TestMasqueradeSetsUpAndLeavesNothing(t *testing.T) {
 	require.Equal(t, "vm0", m.Name())
 	require.Equal(t, "10.0.2.1", m.Gateway().String())
 	require.Equal(t, "10.0.2.2", m.Guest().String())
-	require.Equal(t, 1450, m.MTU(), "that of the pod's way out")
+	require.Equal(t, 1450, m.MTU(), "the MTU of the pod's default route")
 
 	link, err := netlink.LinkByName("vm0")
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestMasqueradesShareAPlace(t *testing.T) {
 		require.NoError(t, faults[i])
 		subnets[opened[i].Gateway()] = true
 	}
-	require.Len(t, subnets, machines, "every machine has a subnet of its own")
+	require.Len(t, subnets, machines, "every machine has its own subnet")
 	for _, m := range opened {
 		require.NoError(t, m.Close())
 	}

@@ -26,7 +26,7 @@ func TestTheSocketIsOurs(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "it has a listener")
 	require.NoError(t, file.Close())
 	file, err = qmp.Listen(path)
-	require.NoError(t, err, "it has no listener any more")
+	require.NoError(t, err, "it no longer has a listener")
 	require.NoError(t, file.Close())
 }
 

@@ -41,7 +41,7 @@ func (m *run) driveMachine(ctx context.Context, first *qmp.Session) {
 		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, prepare.MonitorSocket), Session: first,
 		QEMU: m.processes.QEMU, StartHelper: m.startHelper,
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
-		Reach: m.vm.Reach,
+		Reach: m.vm.Reach, Cards: m.cards,
 	}
 	if first != nil {
 		start := m.vm.Beginning()
@@ -57,10 +57,11 @@ func (m *run) driveMachine(ctx context.Context, first *qmp.Session) {
 	for _, role := range agents.Roles() {
 		paths[role] = m.vm.Plan.Socket(role)
 	}
-	cfg.Agents = agents.New(context.WithoutCancel(ctx), agents.Config{
+	m.agents = agents.New(context.WithoutCancel(ctx), agents.Config{
 		Paths: paths, Log: m.log, Do: func(f func()) { m.driver.Do(f) }, Publish: m.publishStatus,
 		State: func() vmstatus.State { return m.tracker.Status().State },
 	})
+	cfg.Agents = m.agents
 	m.driver = drive.New(ctx, cfg)
 	m.snapshots = &snapshot.Live{VM: m.vm, Machine: m.driver, Log: m.log}
 	m.outcome = make(chan machine.Outcome, 1)
@@ -93,7 +94,8 @@ func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Proce
 func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
-		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
+		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm, lookUpAddresses()), Progress: m.progress,
+		PID:    m.processes.QEMU.Pid(),
 		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: m.knownViewer,
 		CPUs: vm.Spec.CurrentCPUs,
 		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod, Misplaced: vm.Misplaced,
@@ -139,6 +141,9 @@ func (m *run) bootGuest(ctx context.Context) error {
 
 // settleMachine waits until the paused machine has the wanted configuration.
 func (m *run) settleMachine(ctx context.Context) error {
+	if err := m.keepCards(ctx, false); err != nil {
+		return err
+	}
 	m.driveMachine(m.ctx, m.processes.Monitor)
 	limit := cmp.Or(m.opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
@@ -155,6 +160,9 @@ func (m *run) settleMachine(ctx context.Context) error {
 		return m.processes.Blame(ctx, m.vm, err)
 	}
 	m.memory = childprocess.MemoryGroupOf(m.processes.QEMU.Pid()) // a program that wraps QEMU may have changed it
+	if err := m.plugCards(ctx); err != nil {
+		return m.processes.Blame(ctx, m.vm, err)
+	}
 	if err := m.serveMachine(ctx); err != nil {
 		return err
 	}
@@ -183,6 +191,9 @@ func (m *run) writeRecord() error {
 
 // carryOn drives a machine that was found running.
 func (m *run) carryOn(ctx context.Context) error {
+	if err := m.keepCards(ctx, true); err != nil {
+		return err
+	}
 	m.driveMachine(ctx, nil)
 	ctx = context.WithoutCancel(ctx)
 	m.publishStatus(m.describeVM(), status.Confined{Confinement: m.vm.Held})

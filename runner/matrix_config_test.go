@@ -41,7 +41,7 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		},
 		{"a list", "- \"/Runner\"\n", ":1:1: ", "must be a mapping"},
 		{"binary", "\x00\x01\x02", ":1:1: ", "the character U+0000"},
-		{"too large", good + strings.Repeat("# comment\n", 200_000), ":1:1: ", "the most is 1 MiB"},
+		{"too large", good + strings.Repeat("# comment\n", 200_000), ":1:1: ", "the maximum is 1 MiB"},
 		{"a bomb", "/Runner:\n  vm:\n    name: test\n    options:\n      a: &a [x, x, x, x, x, x, x, x, x]\n" +
 			yamlBomb(), ":9:34: ", "aliases stand for more than 100000 values"},
 		{

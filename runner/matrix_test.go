@@ -18,6 +18,7 @@ import (
 	"vmop/runner/status"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/wait"
 	"vmop/vmstatus"
 )
 
@@ -272,6 +273,20 @@ func TestFault25NoSpaceLeft(t *testing.T) {
 		v.runs()
 		v.ends()
 		require.Equal(t, uuid, v.read("small", "data", "uuid.txt"), "with space the VM starts, and is who it was")
+	})
+	t.Run("for how the VM ended", func(t *testing.T) {
+		t.Parallel()
+		v := newVM(t, "bare")
+		v.smallDisk("small", "256k")
+		v.moved("dataDir: data", "dataDir: small/data")
+		v.runs()
+		wait.Until(t, func() bool { _, err := os.Stat(v.path("small", "data", "ended.json")); return err == nil })
+		require.ErrorIs(t, os.WriteFile(v.path("small", "full"), make([]byte, 1<<20), 0o600), syscall.ENOSPC)
+		require.ErrorIs(t, os.WriteFile(v.path("small", "more"), []byte("x"), 0o600), syscall.ENOSPC)
+		require.NoError(t, syscall.Kill(invariants.OneQEMU(t, v.dir), syscall.SIGKILL))
+		_, err := v.wait()
+		require.NoError(t, err)
+		require.Contains(t, v.read("small", "data", "ended.json"), `"cause":"`+string(vmstatus.CauseKilled)+`"`)
 	})
 	t.Run("for who the VM is", func(t *testing.T) {
 		t.Parallel()

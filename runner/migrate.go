@@ -37,6 +37,7 @@ type offer struct {
 	CPUs     int              `json:"cpus"`
 	Disks    []offeredDisk    `json:"disks,omitempty"` // that can be copied
 	Plugged  []reconcile.Slot `json:"plugged,omitempty"`
+	Cards    []cardSlot       `json:"cards,omitempty"`
 }
 
 // guest implements handover.Machine for a running machine.
@@ -91,12 +92,12 @@ func (b backend) Migrate(
 	defer m.moving.Unlock()
 	m.driver.Hold(heldText) // prevents further attachments
 	defer m.driver.Unhold()
-	want := m.driver.Wanted()
+	want, wantCards := m.driver.Wanted(), m.driver.WantedCards()
 	slots, err := m.movableSlots(ctx, want)
 	if err != nil {
 		return err
 	}
-	offered, err := m.newOffer(ctx, slots)
+	offered, err := m.newOffer(ctx, slots, wantCards)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (b backend) Migrate(
 		Machine: guest{m.driver, m}, DataDir: m.vm.DataDir, Keys: keys, Offer: offered, Bounds: bounds,
 		Disks: disks, Socket: m.vm.CopySocket(), Stop: stop, Log: m.log, Tell: m.progressTeller(keys.Address, tell),
 		SPICE: m.hasSPICE(),
-		Check: func(ctx context.Context) error { return m.hasStill(ctx, slots, want) },
+		Check: func(ctx context.Context) error { return m.hasStillAll(ctx, offered, want, wantCards) },
 	})
 	lasting := context.WithoutCancel(ctx) // a client that disconnects does not undo a release
 	defer context.AfterFunc(ctx, func() { s.Cancel(lasting, errors.New("the migration was cancelled")) })()
@@ -223,10 +224,15 @@ func (m *run) movableSlots(ctx context.Context, want []reconcile.Drive) ([]recon
 	default:
 	}
 	slots, err := m.pluggedSlots(ctx, want)
+	return slots, unmovable(err)
+}
+
+// unmovable adds to a refusal that the guest can't be moved.
+func unmovable(err error) error {
 	if refused := control.Refusal(""); errors.As(err, &refused) {
-		err = what + refused
+		return control.Refusal("the guest cannot be moved: ") + refused
 	}
-	return slots, err
+	return err
 }
 
 // hasSPICE reports whether the machine has a SPICE server that can send its clients to another server. In a
@@ -266,7 +272,11 @@ func (m *run) missesWrites(ctx context.Context) (bool, error) {
 }
 
 // newOffer returns the description of the VM for the target.
-func (m *run) newOffer(ctx context.Context, plugged []reconcile.Slot) (o offer, err error) {
+func (m *run) newOffer(ctx context.Context, plugged []reconcile.Slot, want []reconcile.Card) (o offer, err error) {
+	cards, err := m.pluggedCards(ctx, want)
+	if err != nil {
+		return o, unmovable(err)
+	}
 	machines, err := prepare.ReadMachines(m.vm.DataDir)
 	if err != nil {
 		return o, err
@@ -278,9 +288,11 @@ func (m *run) newOffer(ctx context.Context, plugged []reconcile.Slot) (o offer, 
 	o = offer{
 		Offer: prepare.Offer{
 			UUID: m.vm.Spec.UUID, VMType: m.vm.Config.VMType, Archive: m.vm.Pin.Archive, Machines: machines,
+			GenerationID: m.vm.Host().GenerationID,
 		},
-		Hardware: slices.Concat(handover.Hardware(m.vm.Plan, machines), pluggedHardware(m.vm.Plan, plugged)),
-		Plugged:  plugged, CPUs: len(cpus),
+		Hardware: slices.Concat(handover.Hardware(m.vm.Plan, machines), pluggedHardware(m.vm.Plan, plugged),
+			cardHardware(m.vm.Plan, cards)),
+		Plugged: plugged, Cards: cards, CPUs: len(cpus),
 	}
 	return o, nil
 }

@@ -112,12 +112,12 @@ func plugsOf(slots []reconcile.Slot, want []reconcile.Drive) (plugs []plug) {
 
 // findPlugs finds the configured disks that the source attached while the guest ran. The machine starts without
 // them.
-func (r *receiver) findPlugs(slots []reconcile.Slot) (err error) {
+func (r *receiver) findPlugs(ctx context.Context, slots []reconcile.Slot) (err error) {
 	r.wanted = r.vm
 	if len(slots) == 0 {
 		return nil
 	}
-	if r.wanted, err = r.vm.Renewed(r.vm.Config); err != nil {
+	if r.wanted, err = r.vm.Renewed(ctx, r.vm.Config); err != nil {
 		return err
 	}
 	r.plugs = plugsOf(slots, r.wanted.Desired(r.vm).Drives)

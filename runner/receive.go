@@ -244,14 +244,20 @@ func (r *receiver) compareOffer(ctx context.Context, text json.RawMessage) ([]ha
 	for _, s := range o.Plugged {
 		vm.Plugged = append(vm.Plugged, s.Serial)
 	}
+	r.setCards(o.Cards)
 	if err := vm.CompleteAs(ctx, r.opts.Options, o.Offer, r.opts.Receive.TrustSource); err != nil {
 		return nil, err
 	}
-	own := slices.Concat(handover.Hardware(vm.Plan, o.Machines), pluggedHardware(vm.Plan, o.Plugged))
+	cards, err := r.ownCards(o.Cards)
+	if err != nil {
+		return nil, err
+	}
+	own := slices.Concat(handover.Hardware(vm.Plan, o.Machines), pluggedHardware(vm.Plan, o.Plugged),
+		cardHardware(vm.Plan, cards))
 	if err := handover.Differences(o.Hardware, own); err != nil {
 		return nil, err
 	}
-	if err := r.findPlugs(o.Plugged); err != nil {
+	if err := r.findPlugs(ctx, o.Plugged); err != nil {
 		return nil, err
 	}
 	if err := r.noOtherTPM(); err != nil {

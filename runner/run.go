@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vmop/internal/childprocess"
+	"vmop/netsetup"
 	"vmop/runner/adopt"
 	"vmop/runner/adopt/lock"
 	"vmop/runner/adopt/record"
@@ -137,6 +138,9 @@ func (m *run) runUntilEnd(ctx context.Context, fault error) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := record.Reserve(m.vm.DataDir); err != nil {
+		m.log.Warn("the end of the guest may not be recorded", "err", err)
+	}
 	result := m.superviseQEMU(ctx)
 	m.noteEnd(&result)
 	return result, nil
@@ -177,6 +181,9 @@ func (m *run) createMachine(ctx context.Context) error {
 	}
 	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {
 		return err
+	}
+	for _, w := range vm.OptionWarnings() {
+		m.log.Warn("configuration", "warning", w)
 	}
 	if err := m.examineFiles(); err != nil {
 		return err
@@ -318,6 +325,12 @@ var ErrLocked = lock.ErrHeld
 func (m *run) followConfiguration(ctx context.Context) {
 	follow.Run(ctx, follow.Config{
 		Running: m.vm, Wanted: m.wanted, Adopted: m.adopted, Options: m.opts.Options, PolicyFault: m.opts.PolicyFault,
-		Reread: m.opts.Reread, Driver: m.driver, Sizes: m.sizes, Service: m.service, Log: m.log,
+		Addresses: lookUpAddresses(),
+		Reread:    m.opts.Reread, Driver: m.driver, Sizes: m.sizes, Service: m.service, Log: m.log,
 	})
+}
+
+// lookUpAddresses returns how to find addresses in this network namespace.
+func lookUpAddresses() prepare.Addresses {
+	return prepare.Addresses{Own: netsetup.OwnAddress, Guest: netsetup.GuestBehind}
 }

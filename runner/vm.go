@@ -14,6 +14,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/disks"
 	"vmop/runner/disks/snapshot"
+	"vmop/runner/guest/agents"
 	"vmop/runner/launch"
 	"vmop/runner/launch/cleanup"
 	"vmop/runner/machine"
@@ -23,6 +24,7 @@ import (
 	"vmop/runner/status"
 	"vmop/runner/status/service"
 	"vmop/vmstatus"
+	"vmop/vmtypes"
 )
 
 // run is a VM from its start, or its adoption, to its end.
@@ -39,6 +41,8 @@ type run struct {
 	began     time.Time                // when the guest was started
 	progress  machine.Progress         // where the driver starts
 	driver    *drive.Driver            // controls the running machine
+	agents    *agents.Agents           // communicates with the agents in the guest
+	cards     *cards                   // of the running machine
 	snapshots *snapshot.Live
 	moving    sync.Mutex                      // held while the guest is being moved to another runner
 	source    atomic.Pointer[handover.Source] // of the current move; nil: no move
@@ -69,10 +73,15 @@ func newTracker(vm *prepare.VM) *status.Tracker {
 
 // describeVM returns the part of the status that is constant after the start.
 func (m *run) describeVM() status.Described {
-	return status.Described{
+	d := status.Described{
 		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(),
+		VMTypes:  vmtypes.ArchivedGeneration(m.vm.Pin.Archive),
 		Emulated: m.vm.Emulated(), Unprotected: m.vm.Unprotected(),
 	}
+	for _, w := range m.vm.Plan.Warnings {
+		d.Warnings = append(d.Warnings, w.Path+" "+w.Message)
+	}
+	return d
 }
 
 func (m *run) thisRunner() status.Runner {

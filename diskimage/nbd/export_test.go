@@ -112,7 +112,7 @@ func run(t *testing.T, e nbd.Export) *served {
 	return s
 }
 
-// ready waits until the export is reachable.
+// ready waits until the export answers as an NBD server. Something else may listen at its port before.
 func (s *served) ready(t *testing.T) *served {
 	t.Helper()
 	wait.Until(t, func() bool {
@@ -121,7 +121,11 @@ func (s *served) ready(t *testing.T) *served {
 		if err != nil {
 			return false
 		}
-		return conn.Close() == nil
+		defer conn.Close()
+		magic := make([]byte, len("NBDMAGIC"))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // a connected socket accepts it
+		_, err = io.ReadFull(conn, magic)
+		return err == nil && string(magic) == "NBDMAGIC"
 	}, s.log)
 	return s
 }

@@ -44,7 +44,7 @@ func (r *Remains) TakeOver(ctx context.Context, undo *cleanup.List, log *slog.Lo
 	undo.AddRuntimeDir(vm)
 	undo.AddSockets(vm)
 	adoptTaps(ctx, vm, undo, log)
-	m := &Machine{VM: vm, Wanted: lastWanted(vm, log), Began: r.record.Began}
+	m := &Machine{VM: vm, Wanted: lastWanted(ctx, vm, log), Began: r.record.Began}
 	if m.Processes, err = r.helperProcesses(ctx, vm, undo, log); err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func heldWithoutRunner(vm *prepare.VM) *status.Confinement {
 
 // lastWanted returns the last desired VM before the earlier runner was killed. An older state must not be applied
 // before it: a reset counter that decreases would reset the VM when it increases again.
-func lastWanted(vm *prepare.VM, log *slog.Logger) *prepare.VM {
-	next, err := vm.Renewed(record.ReadConfig(vm))
+func lastWanted(ctx context.Context, vm *prepare.VM, log *slog.Logger) *prepare.VM {
+	next, err := vm.Renewed(ctx, record.ReadConfig(vm))
 	if err != nil {
 		log.Warn("the configuration that was active when the earlier runner was killed is unknown", "err", err)
 		return vm

@@ -59,10 +59,12 @@ func (f *finding) restoreMonitor() error {
 
 func (f *finding) monitorPath() string { return filepath.Join(f.dir, prepare.MonitorSocket) }
 
-// identity is QEMU's own identification, with the serial numbers of disks attached since its start.
+// identity is QEMU's own identification, with the serial numbers of disks and the hardware addresses
+// of network cards attached since its start.
 type identity struct {
 	name, uuid, status string
 	plugged            []string
+	cards              []string
 }
 
 // noUUID is the uuid that QEMU reports if its VM type doesn't set a uuid.
@@ -102,6 +104,19 @@ func (f *finding) queryIdentity(ctx context.Context, limit time.Duration) (who i
 	for _, n := range nodes {
 		if serial, attached := reconcile.SerialOf(n.Name); attached {
 			who.plugged = append(who.plugged, serial)
+		}
+	}
+	var devices []struct{ Name string }
+	if err == nil {
+		all = qmp.Command{Execute: "qom-list", Arguments: map[string]string{"path": "/machine/peripheral"}}
+		reply, err = session.Run(ctx, all)
+	}
+	if err == nil {
+		err = json.Unmarshal(reply, &devices)
+	}
+	for _, d := range devices {
+		if mac, _, plugged := reconcile.CardOf(d.Name); plugged {
+			who.cards = append(who.cards, mac)
 		}
 	}
 	return who, err
@@ -213,7 +228,7 @@ func (f *finding) draftRecords(who identity) (drafts []record.Machine, err error
 	_, err = os.Stat(kept)
 	configured := record.Of(f.vm, time.Time{})
 	configured.UUID, configured.VMType, configured.Unpinned = who.uuid, string(vmType), err != nil
-	configured.Plugged = who.plugged
+	configured.Plugged, configured.Cards = who.plugged, who.cards
 	if who.uuid == noUUID {
 		if configured.UUID, err = config.EnsureUUID(f.vm.DataDir, f.vm.Config.VM.UUID, false); err != nil {
 			return nil, err

@@ -94,6 +94,24 @@ func (c *Config) Locate(faults []vmspec.Fault) error {
 	return c.document.Locate(problems)
 }
 
+// Line returns the line, counted from 1, of a path in the vm section, or of the longest existing part of it.
+func (c *Config) Line(path string) int {
+	var faults yamlfile.Faults
+	errors.As(c.Locate([]vmspec.Fault{{Path: path}}), &faults)
+	return faults[0].Line
+}
+
+// LocateWarnings returns warnings about fields with their places in the configuration file.
+func (c *Config) LocateWarnings(about []vmspec.Fault) []yamlfile.Warning {
+	var faults yamlfile.Faults
+	errors.As(c.Locate(about), &faults)
+	warnings := make([]yamlfile.Warning, len(faults))
+	for i, f := range faults {
+		warnings[i] = yamlfile.Warning(f)
+	}
+	return warnings
+}
+
 // Format returns the text of a file that Parse reads as this configuration. It omits zero values but keeps empty
 // lists, which have a meaning.
 func (c *Config) Format() ([]byte, error) {
@@ -141,7 +159,8 @@ func Parse(name string, data []byte, settings ...string) (*Config, []yamlfile.Wa
 // interpretFile is like Parse, but returns the readable part of an invalid configuration.
 func interpretFile(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
 	r := &reader{yamlfile.NewReader(name, data, yamlfile.Dialect{
-		Section: "/Runner", Content: "its key vm describes the VM", Renamed: foreignKey, Secret: "cloudInit",
+		Section: "/Runner", Content: "its key vm describes the VM", Renamed: foreignKey, Meant: vmspec.KeysMeantBy,
+		Secret: "cloudInit",
 	})}
 	r.Set(settings...)
 	var s section

@@ -86,6 +86,7 @@ const everyKey = `
       - type: tap
         bridge: br1
         ifname: tap7
+        link: down
         lease:
           address: 10.66.10.14/24
           gateway: 10.66.10.1
@@ -97,6 +98,18 @@ const everyKey = `
       - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
       - device: /dev/vg/b
       - resource: /c
+        cache: none
+        aio: native
+        iothread: true
+        discard: ignore
+        detectZeroes: on
+        logicalBlockSize: 4096
+        physicalBlockSize: 8192
+        rotationRate: 7200
+        limits: {iopsRead: 100, iopsWrite: 50, bytes: 1 MiB}
+      - resource: /e
+        iothread: shared
+        limits: {iops: 10, bytesRead: 2 MiB, bytesWrite: 1 MiB}
       - {file: /d, size: 2 GiB, serial: data, source: https://example.org/d, sourceChecksum: "md5:00112233445566778899aabbccddeeff"}
       - {serial: far, nbd: {host: disks, port: 10810, export: far, tls: /nbd}}
     display:
@@ -145,7 +158,7 @@ func TestEveryKey(t *testing.T) {
 					AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
 				},
 				{
-					Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7",
+					Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7", Link: vmspec.LinkDown,
 					Lease: &vmspec.Lease{
 						Address: "10.66.10.14/24", Gateway: "10.66.10.1",
 						Nameservers: &vmspec.Nameservers{
@@ -160,7 +173,15 @@ func TestEveryKey(t *testing.T) {
 				{Type: vmspec.DriveRaw, Bootindex: new(0), File: "/a.qcow2", Format: "qcow2", ReadOnly: true},
 				{Type: vmspec.DriveIDECD, Bus: "scsi", File: "https://example.org/boot.iso"},
 				{Device: "/dev/vg/b"},
-				{Resource: "/c"},
+				{
+					Resource: "/c", Cache: "none", AIO: "native", IOThread: vmspec.IOThreadOwn, Discard: "ignore",
+					DetectZeroes: "on", LogicalBlockSize: 4096, PhysicalBlockSize: 8192, RotationRate: 7200,
+					Limits: &vmspec.DiskLimits{IOPSRead: 100, IOPSWrite: 50, Bytes: vmspec.MiB},
+				},
+				{
+					Resource: "/e", IOThread: "shared",
+					Limits: &vmspec.DiskLimits{IOPS: 10, BytesRead: 2 * vmspec.MiB, BytesWrite: vmspec.MiB},
+				},
 				{
 					File: "/d", Size: 2 * vmspec.GiB, Serial: "data", Source: "https://example.org/d",
 					SourceChecksum: "md5:00112233445566778899aabbccddeeff",
@@ -416,7 +437,7 @@ func TestLoad(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(file, make([]byte, 3_000_000), 0o600))
 	_, _, err = Load(file)
-	require.EqualError(t, err, file+":1:1: the file has 3000000 bytes (the most is 1 MiB)")
+	require.EqualError(t, err, file+":1:1: the file has 3000000 bytes (the maximum is 1 MiB)")
 }
 
 // FuzzParse checks that parsing never panics and that errors lie within the file.

@@ -48,7 +48,7 @@ func TestReadDisplayPassword(t *testing.T) {
 		"tops\n\n":                   "the password holds a line break or another control character",
 		"to\x00ps":                   "the password holds a line break or another control character",
 		strings.Repeat("tops", 16):   "the password has 64 bytes, and SPICE takes at most 60",
-		strings.Repeat("tops", 2000): "the file has 8000 bytes (the most is 4 KiB)",
+		strings.Repeat("tops", 2000): "the file has 8000 bytes (the maximum is 4 KiB)",
 	} {
 		dir := beside(t, "display-password", content)
 		_, found, err := ReadDisplayPassword(dir)

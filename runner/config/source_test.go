@@ -123,5 +123,5 @@ func TestSourceReloads(t *testing.T) {
 	require.False(t, changed)
 	f.write("config.yaml", text+strings.Repeat(" ", yamlfile.LargestFile))
 	_, err = s.Reload()
-	require.ErrorContains(t, err, "the most is 1 MiB")
+	require.ErrorContains(t, err, "the maximum is 1 MiB")
 }

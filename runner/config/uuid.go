@@ -50,7 +50,7 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 	case !create:
 		return PlaceholderUUID, nil
 	}
-	id := newUUID()
+	id := NewUUID()
 	return id, KeepUUID(dataDir, id)
 }
 
@@ -63,8 +63,8 @@ func KeepUUID(dataDir, id string) error {
 	return nil
 }
 
-// newUUID returns a random uuid (RFC 9562, version 4).
-func newUUID() string {
+// NewUUID returns a random uuid (RFC 9562, version 4).
+func NewUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
 	b[6] = b[6]&0x0f | 0x40

@@ -15,6 +15,7 @@ import (
 
 	"vmop/internal/printable"
 	"vmop/qmp"
+	"vmop/runner/hardware"
 	"vmop/runner/status"
 )
 
@@ -211,6 +212,12 @@ func (c *Client) Act(ctx context.Context, what Action) error {
 // Plan writes the plan in a form: text, why, argv, shell or json.
 func (c *Client) Plan(ctx context.Context, w io.Writer, form string) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/plan?form="+url.QueryEscape(form), nil)
+}
+
+// Devices returns the devices of the machine with their names in the guest.
+func (c *Client) Devices(ctx context.Context) (r hardware.Report, err error) {
+	err = c.getJSON(ctx, "/v1/devices", &r)
+	return r, err
 }
 
 // Source returns a module of the VM's type. The origins in the plan name the modules.

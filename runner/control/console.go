@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,8 +78,9 @@ type Console struct {
 	writing sync.Mutex // held during a write to the guest
 
 	mu      sync.Mutex
-	guest   net.Conn // nil before Attach and after its end
-	refusal error    // set by Refuse
+	guest   net.Conn      // nil before Attach and after its end
+	read    chan struct{} // closed when all output of guest is read; nil before Attach
+	refusal error         // set by Refuse
 	ended   bool
 	ring    []byte // byte i of the output is at i % ScrollBack
 	total   int64  // bytes of output so far
@@ -97,12 +99,36 @@ func (c *Console) Attach(guest net.Conn) {
 	if old := c.guest; old != nil {
 		_ = old.Close()
 	}
-	c.guest, c.ended, c.refusal = guest, false, nil
+	read := make(chan struct{})
+	c.guest, c.read, c.ended, c.refusal = guest, read, false, nil
 	if c.ring == nil {
 		c.ring = make([]byte, ScrollBack)
 	}
 	c.mu.Unlock()
-	go c.readOutput(guest)
+	go func() {
+		defer close(read)
+		c.readOutput(guest)
+	}()
+}
+
+// outputTime limits the wait for the last output of a guest, after its QEMU has ended.
+const outputTime = 200 * time.Millisecond
+
+// awaitOutput waits until the guest's last output is read, if its QEMU has ended. A QEMU that keeps running keeps the
+// connection open.
+func (c *Console) awaitOutput(ctx context.Context) {
+	c.mu.Lock()
+	read := c.read
+	c.mu.Unlock()
+	if read == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outputTime)
+	defer cancel()
+	select {
+	case <-read:
+	case <-ctx.Done():
+	}
 }
 
 // Refuse makes Open fail for a reason, until Attach.

@@ -46,7 +46,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 	require.NoError(t, first.Close())
 	other, err := client.Forward(timeout(t), 2022)
 	require.NoError(t, err)
-	require.Len(t, s.forwards(t), 2, "that of the configuration is used")
+	require.Len(t, s.forwards(t), 2, "the configuration's port is used")
 	require.NoError(t, other.Close())
 	require.NoError(t, second.Close())
 	wait.Until(t, func() bool { return len(s.forwards(t)) == 1 })

@@ -42,6 +42,7 @@ func (s *Server) allHandlers() map[string]func(http.ResponseWriter, *http.Reques
 		"GET /v1/events":     s.getEvents,
 		"GET /v1/pending":    s.getPending,
 		"GET /v1/plan":       s.getPlan,
+		"GET /v1/devices":    s.getDevices,
 		"GET /v1/source":     s.getSource,
 		"GET /v1/metrics":    s.getMetrics,
 		"GET /v1/usage":      s.getUsage,
@@ -279,6 +280,20 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return badRequest{fmt.Errorf("form=%q: must be text, why, argv, shell or json", form)}
 	}
+}
+
+// getDevices answers with the devices of the machine and their names in the guest.
+func (s *Server) getDevices(w http.ResponseWriter, r *http.Request) error {
+	if s.opts.Devices == nil {
+		return Refusal("the VM has no machine yet")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), actionTime)
+	defer cancel()
+	report, err := s.opts.Devices(ctx)
+	if err != nil {
+		return err
+	}
+	return giveJSON(w, report)
 }
 
 // getSource answers with a module of the VM's type. The plan refers to lines of these modules.

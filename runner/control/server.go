@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/runner/hardware"
 	"vmop/runner/status"
 )
 
@@ -60,6 +61,8 @@ type Options struct {
 	Snapshotter Snapshotter
 	// Migrator moves the guest to another runner; nil if it is not possible.
 	Migrator Migrator
+	// Devices returns the devices of the machine with their names in the guest; nil if they are unknown.
+	Devices func(context.Context) (hardware.Report, error)
 	// Invitation returns what the source of an expected guest needs, including a key; nil if no guest is
 	// expected.
 	Invitation func() json.RawMessage
@@ -213,6 +216,7 @@ func (s *Server) Console() *Console { return s.console }
 func (s *Server) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
+	s.console.awaitOutput(ctx)
 	s.console.endConnection(nil)
 	err := s.http.Shutdown(ctx)
 	if s.remote != nil {

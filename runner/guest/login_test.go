@@ -45,7 +45,7 @@ func (d *dialogue) step(step string) {
 			d.login.Receive(line, d.now)
 		}
 	case ">":
-		require.NotEmpty(d.t, d.said, "nothing is said, want %s", rest)
+		require.NotEmpty(d.t, d.said, "no line was sent; expected %s", rest)
 		require.Equal(d.t, rest, d.said[0])
 		d.said = d.said[1:]
 		return
@@ -65,7 +65,7 @@ func (d *dialogue) step(step string) {
 	if line := d.login.Send(d.now); line != "" {
 		d.said = append(d.said, line)
 	}
-	require.Empty(d.t, d.login.Send(d.now), "said once")
+	require.Empty(d.t, d.login.Send(d.now), "sent once")
 }
 
 func TestLogin(t *testing.T) {

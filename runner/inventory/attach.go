@@ -57,7 +57,7 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	}
 	d = vm.completeDrive(d)
 	what := fmt.Sprintf("attach %s to %s", cmp.Or(d.File, d.Device), vm.Name)
-	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
+	drives := vm.Spec().Within(filepath.Dir(vm.File)).Drives
 	if i := slices.IndexFunc(drives, func(other vmspec.Drive) bool { return sameDisk(d, other) }); i >= 0 {
 		c = DiskChange{Disk: vm.diskOf(i, drives[i]), Unchanged: true, Running: vm.Running()}
 		if err := vm.acceptAsRaw(r, drives[i]); err != nil {
@@ -117,7 +117,7 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 		return c, err
 	}
 	what := fmt.Sprintf("detach the disk %s of %s", disk, vm.Name)
-	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
+	drives := vm.Spec().Within(filepath.Dir(vm.File)).Drives
 	i, d, err := vm.findDisk(drives, disk)
 	if err != nil {
 		if vm.Status != nil && driveOf(vm.Status, disk) != nil { // it is being detached

@@ -236,7 +236,7 @@ func TestDisksOfAStoppedVM(t *testing.T) {
 	got, err := h.attach(vmspec.Drive{File: file, ReadOnly: true})
 	require.NoError(t, err)
 	require.False(t, got.Running)
-	require.Equal(t, 2, got.Disk.Place, "those of NBD servers are the last")
+	require.Equal(t, 2, got.Disk.Place, "disks of NBD servers are last")
 	item := "    - file: " + file + "\n      format: qcow2\n      readOnly: true\n      serial: data\n    - {nbd: "
 	require.Contains(t, h.configured(), item)
 	before := h.configured()

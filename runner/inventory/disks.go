@@ -61,7 +61,7 @@ func (vm *VM) listDisks() (list []Disk, err error) {
 		return nil, cmp.Or(vm.Fault, fmt.Errorf("the configuration of %s is not known", vm.Name))
 	}
 	origins, err := prepare.ReadOrigins(vm.DataDir)
-	for i, d := range vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives {
+	for i, d := range vm.Spec().Within(filepath.Dir(vm.File)).Drives {
 		if d.Type == vmspec.DriveRaw {
 			list = append(list, diskOf(vm.Name, i, d, origins))
 		}
@@ -126,7 +126,7 @@ func (vm *VM) Sources() map[int]string {
 func (vm *VM) editOrigins(change func(prepare.Origins)) error {
 	var drives []vmspec.Drive
 	if vm.Config != nil {
-		drives = vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
+		drives = vm.Spec().Within(filepath.Dir(vm.File)).Drives
 	}
 	return prepare.EditOrigins(vm.DataDir, drives, change)
 }
@@ -298,7 +298,7 @@ func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vm
 	if err != nil {
 		return nil, err
 	}
-	i, _, err := vm.findDisk(vm.Config.VM.WithDefaults().Drives, disk)
+	i, _, err := vm.findDisk(vm.Spec().Drives, disk)
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +348,7 @@ func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format str
 		return vm.Fault
 	}
 	what := "export the disk " + disk + " of " + name
-	_, d, err := vm.findDisk(vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives, disk)
+	_, d, err := vm.findDisk(vm.Spec().Within(filepath.Dir(vm.File)).Drives, disk)
 	if err != nil {
 		return err
 	}

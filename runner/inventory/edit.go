@@ -142,6 +142,7 @@ func (inv *Inventory) checkText(ctx context.Context, vm *VM, text []byte) (*Revi
 	for _, w := range found {
 		r.Warnings = append(r.Warnings, w.String())
 	}
+	r.Warnings = append(r.Warnings, prepared.OptionWarnings()...)
 	if open := prepared.Unprotected(); open != "" {
 		r.Warnings = append(r.Warnings, open)
 	}

@@ -136,7 +136,7 @@ func (vm *VM) UnusedSources() (warnings []string) {
 	if err != nil {
 		return nil // the runner reports it
 	}
-	drives := vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives
+	drives := vm.Spec().Within(filepath.Dir(vm.File)).Drives
 	for _, f := range prepare.UnusedSources(vm.Name, drives, origins) {
 		warnings = append(warnings, f.Path+": "+f.Message)
 	}

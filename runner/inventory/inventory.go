@@ -13,6 +13,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
+	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
@@ -107,6 +108,8 @@ type VM struct {
 	// Config is the content of File; nil if Fault is set, or without a Place. Its cloud-init data may contain
 	// secrets.
 	Config *config.Config
+	// sizes are the sizes that the type decides for Config.
+	sizes vmspec.Sizes
 	// Fault is why File can't be used, usually of type yamlfile.Faults.
 	Fault error
 	// Ignored are more files with this name, which are not used.
@@ -125,6 +128,9 @@ type VM struct {
 	// Service is what systemd knows about the VM.
 	Service Service
 }
+
+// Spec returns the vm section of Config, which must not be nil, with its defaults.
+func (vm *VM) Spec() vmspec.Spec { return vm.Config.VM.FillSizes(vm.sizes).WithDefaults() }
 
 // Running reports whether the VM is running, as far as known.
 func (vm *VM) Running() bool { return vm.State != vmstatus.StateStopped && vm.State != StateFailed }

@@ -57,7 +57,8 @@ func TestLifeOfAVM(t *testing.T) {
 
 	_, err = h.Delete(ctx, "web", DeleteOptions{})
 	require.ErrorIs(t, err, ErrRunning)
-	h.stopped("web")
+	require.NoError(t, h.Stop(ctx, "web", true))
+	require.Equal(t, vmstatus.StateStopped, h.find("web").State, "a forced stop waits for the end")
 	disk := h.write("disk.img", nil)
 	require.NoError(t, os.WriteFile(file, text("web", quick, "drives: [{file: "+disk+"}]"), 0o600))
 	left, err := h.Delete(ctx, "web", DeleteOptions{Disks: true})

@@ -18,6 +18,7 @@ import (
 	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/prepare"
 	"vmop/runner/prepare/images"
 	"vmop/runner/status"
 	"vmop/vmspec"
@@ -44,6 +45,7 @@ func (inv *Inventory) List(ctx context.Context) ([]VM, error) {
 	vms := make([]VM, 0, len(names))
 	for _, name := range names {
 		if vm, ok := inv.readConfigured(name); ok { // otherwise it has just been deleted
+			inv.decideSizes(ctx, &vm)
 			vms = append(vms, vm)
 		}
 	}
@@ -71,6 +73,7 @@ func (inv *Inventory) Find(ctx context.Context, name string) (*VM, error) {
 	}
 	var vms []VM
 	if vm, ok := inv.readConfigured(name); ok {
+		inv.decideSizes(ctx, &vm)
 		vms = append(vms, vm)
 	}
 	vms = inv.joinRunning(vms, func(m config.Machine) bool { return m.Name == name })
@@ -196,6 +199,13 @@ func (inv *Inventory) readConfigured(name string) (VM, bool) {
 	}
 	vm.Fault = errors.Join(vm.Fault, vm.locateVM(cfg))
 	return vm, true
+}
+
+// decideSizes asks the type of a VM for sizes.
+func (inv *Inventory) decideSizes(ctx context.Context, vm *VM) {
+	if vm.Config != nil {
+		vm.sizes = prepare.Sizes(ctx, vm.Config, vm.File, inv.opts.Prepare.VMTypes)
+	}
 }
 
 // isNamed checks that a configuration has the VM's name.

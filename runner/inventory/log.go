@@ -71,7 +71,7 @@ func (inv *Inventory) Log(ctx context.Context, name string, q LogQuery) (*Log, e
 func (vm *VM) consoleLog() (*Log, error) {
 	file := ""
 	if vm.Config != nil {
-		if c := vm.Config.VM.WithDefaults().SerialConsole; c != nil {
+		if c := vm.Spec().SerialConsole; c != nil {
 			file = c.Log
 		}
 	}

@@ -173,10 +173,8 @@ func lastEnd(dataDir string) *record.End {
 	if _, began := record.Linked(dataDir, ""); dataDir == "" || !began {
 		return nil
 	}
-	return &record.End{
-		Cause: vmstatus.CauseUnknown,
-		Note:  "QEMU and its runner were killed, or the computer was switched off",
-	}
+	lost := record.Lost()
+	return &lost
 }
 
 // StopProcesses stops a VM with an unreachable runner through the processes that hold its locks. It sends TERM to
@@ -214,7 +212,8 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	r, _, _ := record.Read(runtimeDir) // unreadable parts of the record stay empty
 	end.Began, end.UUID = r.Began, r.UUID
 	lost := lock.Lost(dataDir)
-	stopped := stopServiceOf(ctx, holders.Runner(dataDir))
+	runner := holders.Runner(dataDir)
+	stopped := stopServiceOf(ctx, runner)
 	if stopped != nil {
 		stopped = fmt.Errorf("the VM has ended, but systemd may start it again: %w", stopped)
 	}
@@ -222,8 +221,10 @@ func endProcesses(ctx context.Context, runtimeDir, dataDir string) error {
 	switch {
 	case err != nil:
 		return err
-	case !ended:
+	case !ended && runner == (childprocess.ID{}):
 		return control.ErrNotRunning
+	case !ended: // systemd has continued the runner, which has ended the VM
+		return stopped
 	}
 	// Remove the files that mark the VM as running; the next start removes the rest.
 	for _, name := range []string{control.SocketName, prepare.MonitorSocket, prepare.RecordFile} {

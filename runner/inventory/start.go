@@ -96,8 +96,9 @@ func (inv *Inventory) placedVM(ctx context.Context, name string) (*VM, error) {
 	return vm, err
 }
 
-// Stop asks the guest of a VM to shut down. With force it ends the VM immediately. It does not wait for the end;
-// End does. The error is control.ErrNotRunning if the VM isn't running.
+// Stop asks the guest of a VM to shut down, and returns without waiting; End waits. With force it ends the VM
+// immediately, and returns when the VM and its runner have ended, at most a minute later, so that the VM can be started
+// or deleted. The error is control.ErrNotRunning if the VM isn't running.
 func (inv *Inventory) Stop(ctx context.Context, name string, force bool) error {
 	return inv.stopVM(ctx, name, force, false)
 }
@@ -131,15 +132,15 @@ func (inv *Inventory) stopVM(ctx context.Context, name string, force, wait bool)
 	return err
 }
 
-// StopAt stops the VM with these directories, like Stop and End. With wait it returns how the VM ended, unless
-// its runner couldn't be reached.
+// StopAt stops the VM with these directories, like Stop and End. With wait or force it returns how the VM ended,
+// unless its runner couldn't be reached.
 func StopAt(ctx context.Context, runtimeDir, dataDir string, force, wait bool) (last status.Status, err error) {
 	if dataDir == "" {
 		dataDir = dataDirOf(runtimeDir)
 	}
 	client, err := Reach(ctx, runtimeDir, dataDir)
 	if err == nil {
-		last, err = stopByRunner(ctx, client, force, wait)
+		last, err = stopByRunner(ctx, client, force, wait || force)
 		if err == nil || !force || ctx.Err() != nil || errors.As(err, new(*control.AnswerError)) {
 			return last, err
 		}

@@ -14,16 +14,16 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// network is an open tap, with or without a private subnet behind it.
-type network interface {
+// A Network is an open tap, with or without a private subnet behind it.
+type Network interface {
 	io.Closer
 	Files() []*os.File
 	// Inherit returns descriptors that keep the network alive as long as QEMU holds them.
 	Inherit() []*os.File
 }
 
-// openTap creates a tap as planned. owner is the VM's UUID, which identifies the leftovers of a killed runner.
-func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (network, error) {
+// OpenTap creates a tap as planned. owner is the VM's UUID, which identifies the leftovers of a killed runner.
+func OpenTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (Network, error) {
 	if t.Subnet == "" {
 		cfg, err := bridgedConfig(t, owner)
 		if err != nil {

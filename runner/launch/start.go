@@ -160,7 +160,7 @@ func (l *Launch) writeSecrets() error {
 func (l *Launch) openDescriptors(ctx context.Context) error {
 	l.files = map[string]*os.File{}
 	for _, t := range l.vm.Plan.Taps {
-		tap, err := openTap(ctx, t, l.vm.Spec.UUID, l.log)
+		tap, err := OpenTap(ctx, t, l.vm.Spec.UUID, l.log)
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,16 @@ type (
 	TryServer struct{ Address string }
 	// OpenDisk opens the file or device of a drive, for State.DiskOpened.
 	OpenDisk struct{ reconcile.Drive }
+	// OpenCard opens the tap of a network card, if it has one, and records the card's port, for State.CardOpened.
+	OpenCard struct {
+		reconcile.CardWish
+		// Connection counts the connections to QEMU. The answer for an earlier connection is no longer needed.
+		Connection int
+	}
+	// ReleaseCard closes the tap of the network card with a hardware address, and forgets its port.
+	ReleaseCard struct{ MAC string }
+	// KeepCards does the same for all network cards except those with these hardware addresses.
+	KeepCards struct{ MACs []string }
 	// Place pins a thread of QEMU to some CPUs of the host, for State.Placed.
 	Place struct{ reconcile.Placement }
 	// SetPort reports that the guest has opened or closed an agent's port. With a greeted agent, an earlier
@@ -99,6 +109,9 @@ type (
 type Request uint64
 
 func (Send) isAction()          {}
+func (OpenCard) isAction()      {}
+func (ReleaseCard) isAction()   {}
+func (KeepCards) isAction()     {}
 func (Withdraw) isAction()      {}
 func (Dial) isAction()          {}
 func (Publish) isAction()       {}

@@ -31,3 +31,6 @@ func (s *State) Continue(to Request, now time.Time) {
 
 // Wanted returns the disks that the active configuration wants attached.
 func (s *State) Wanted() []reconcile.Drive { return s.wanted.wish.Desired.Drives }
+
+// WantedCards returns the network cards that the active configuration wants plugged in.
+func (s *State) WantedCards() []reconcile.Card { return s.wanted.wish.Desired.Cards }

@@ -81,7 +81,7 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 			vmstatus.CauseCrashed, 1, "crashed, QEMU: exit status 1",
 		},
 		{
-			"crashes with a code of its own", nil,
+			"crashes with its own exit code", nil,
 			childprocess.Exit{Code: 42},
 			false, false, vmstatus.CauseCrashed, 42,
 			"crashed, QEMU: exit status 42",

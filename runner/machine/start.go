@@ -24,6 +24,7 @@ func (s *start) nextStep(now time.Time) {
 	}
 	want := s.wanted.wish.Desired
 	want.Drives, want.DrivesRevision = nil, 0 // attached when the guest runs, because a server may not answer
+	want.Cards = nil                          // plugged in by the runner itself, because a tap may not be available
 	step := s.wanted.rules.Next(want, now)
 	s.wanted.placeThreads(step)
 	if len(step.Requests) == 0 {

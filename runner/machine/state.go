@@ -346,6 +346,16 @@ func (s *State) DiskOpened(d reconcile.Drive, file *os.File, err error, now time
 	}
 }
 
+// CardOpened processes the answer to OpenCard: descriptors, which the State now owns, or why they can't be opened.
+func (s *State) CardOpened(a OpenCard, open reconcile.OpenCard, err error, now time.Time) {
+	if a.Connection == s.wanted.connection && s.wanted.rules.CardOpened(a.CardWish, open, err, now) {
+		return
+	}
+	for _, f := range open.Files() {
+		s.line.addAction(Close{f})
+	}
+}
+
 // Placed processes the answer to Place.
 func (s *State) Placed(p reconcile.Placement, err error, now time.Time) {
 	if s.wanted.rules != nil {

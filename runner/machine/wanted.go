@@ -49,8 +49,10 @@ type wanted struct {
 
 	plan  plan.Rules
 	rules *reconcile.Machine
-	wish  Wish
-	sizes map[int]int64 // of disks on the host
+	// connection counts the times that rules was created.
+	connection int
+	wish       Wish
+	sizes      map[int]int64 // of disks on the host
 	// differences describe how these disks differ from the configuration.
 	differences []vmspec.Fault
 	serialBase  int // passwords that were set before rules was created
@@ -72,6 +74,7 @@ func (w *wanted) knownAgain() {
 	}
 	start := reconcile.Start{Running: true, ResetCounter: w.keep.progress.ResetCounter}
 	w.rules = reconcile.New(w.plan, start)
+	w.connection++
 	w.rules.Doubt()
 }
 
@@ -90,6 +93,7 @@ func (w *wanted) nextStep(now time.Time) (wake time.Time) {
 	for _, d := range step.Opens {
 		w.addAction(OpenDisk{d})
 	}
+	w.keepCards(step)
 	w.placeThreads(step)
 	w.saveFacts() // first: an action that can't be recorded could be repeated
 	rules := w.rules
@@ -104,6 +108,19 @@ func (w *wanted) nextStep(now time.Time) (wake time.Time) {
 	w.publishFacts()
 	w.logProblems()
 	return step.Wake
+}
+
+// keepCards requests the opening and closing of taps.
+func (w *wanted) keepCards(step reconcile.Step) {
+	for _, macs := range step.Kept {
+		w.addAction(KeepCards{macs})
+	}
+	for _, mac := range step.Released {
+		w.addAction(ReleaseCard{mac})
+	}
+	for _, c := range step.Cards {
+		w.addAction(OpenCard{c, w.connection})
+	}
 }
 
 // placeThreads requests the placement of threads.
@@ -155,7 +172,8 @@ func (w *wanted) publishFacts() {
 		serial = w.serialBase + facts.PasswordSerial
 	}
 	updates := []status.Update{
-		status.CPUs(cpus), status.RAM(ram), facts.Drives, facts.DrivesRevision, problems, status.PasswordSerial(serial),
+		status.CPUs(cpus), status.RAM(ram), facts.Drives, facts.DrivesRevision, facts.NICs, problems,
+		status.PasswordSerial(serial),
 	}
 	if !reflect.DeepEqual(updates, w.facts) {
 		w.facts = updates

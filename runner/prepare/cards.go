@@ -5,25 +5,51 @@ import (
 	"net"
 	"net/netip"
 
-	"vmop/netsetup"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )
 
+// Addresses looks up addresses in this network namespace. The functions of netsetup implement it; the manager and
+// commands, which only predict changes, leave them out.
+type Addresses struct {
+	// Own returns the namespace's address for others, with an error if there is no way out of the namespace.
+	Own func() (netip.Addr, error)
+	// Guest returns the address that the guest gets behind a tap, with an error if there is no such tap.
+	Guest func(tap string) (netip.Addr, error)
+}
+
 // Cards returns the cards of a running machine, with the ports of the configuration.
-func (vm *VM) Cards(running *VM) status.Cards {
+func (vm *VM) Cards(running *VM, addresses Addresses) status.Cards {
 	networks := append([]vmspec.Network{}, running.Spec.Network...)
 	for i := range networks {
 		if networks[i].Type == vmspec.NetworkUser && vm.likeNetworks(running) {
 			networks[i].Ports = vm.Spec.Network[i].Ports
 		}
 	}
-	// Without a way out of the namespace there is no own address. Without a tap there is no lease.
-	own, _ := netsetup.OwnAddress()
-	return cardsOf(networks, own, func(tap string) netip.Addr {
-		lease, _ := netsetup.GuestBehind(tap)
-		return lease
+	taps := vm.cardTaps()
+	for _, c := range vm.NICs {
+		n := vm.Networks[c.Index]
+		n.Ifname = taps[c.MAC]
+		networks = append(networks, n)
+	}
+	var own netip.Addr
+	if addresses.Own != nil {
+		own, _ = addresses.Own() // invalid without a way out
+	}
+	return cardsOf(networks, own, func(tap string) (guest netip.Addr) {
+		if addresses.Guest != nil {
+			guest, _ = addresses.Guest(tap) // invalid without a tap
+		}
+		return guest
 	})
+}
+
+// macText returns a hardware address in the usual form.
+func macText(text string) string {
+	if mac, err := net.ParseMAC(text); err == nil {
+		return mac.String()
+	}
+	return text
 }
 
 // cardsOf returns the addresses that lead to the guest through each of its networks. own is the namespace's
@@ -31,10 +57,7 @@ func (vm *VM) Cards(running *VM) status.Cards {
 func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) netip.Addr) status.Cards {
 	cards := make(status.Cards, 0, len(networks))
 	for _, n := range networks {
-		c := status.Card{MAC: n.MAC}
-		if mac, err := net.ParseMAC(n.MAC); err == nil {
-			c.MAC = mac.String()
-		}
+		c := status.Card{MAC: macText(n.MAC)}
 		switch n.Type {
 		case vmspec.NetworkTap:
 			c.Neighbor = true

@@ -77,7 +77,7 @@ func TestCardsOfARunningMachine(t *testing.T) {
 		return &VM{Spec: vmspec.Spec{Network: []vmspec.Network{{Type: kind, Ports: ports, MAC: "52:54:00:00:00:01"}}}}
 	}
 	running := of(vmspec.NetworkUser, 2222)
-	endpoint := func(wanted *VM) string { return wanted.Cards(running)[0].Addresses[0].Endpoint() }
+	endpoint := func(wanted *VM) string { return wanted.Cards(running, Addresses{})[0].Addresses[0].Endpoint() }
 	require.Equal(t, "127.0.0.1:2200", endpoint(of(vmspec.NetworkUser, 2200)))
 	require.Equal(t, "127.0.0.1:2222", endpoint(of(vmspec.NetworkMasquerade, 2200)))
 }

@@ -12,11 +12,16 @@ import (
 
 // Confinement returns what the processes of the VM may use of the host, in the order of plan.Processes.
 func (vm *VM) Confinement() []confinement.Domain {
-	return confinement.Of(vm.Plan, vm.beyondThePlan())
+	list := confinement.Of(vm.Plan, vm.beyondThePlan())
+	list[len(vm.Plan.Helpers)] = vm.ConfinementOf(len(vm.Plan.Helpers))
+	return list
 }
 
 // ConfinementOf returns the Confinement of the process at an index of plan.Processes.
 func (vm *VM) ConfinementOf(place int) confinement.Domain {
+	if vm.whole != nil && place == len(vm.Plan.Helpers) {
+		return confinement.OfProcess(vm.whole, vm.beyondThePlan(), len(vm.whole.Helpers))
+	}
 	return confinement.OfProcess(vm.Plan, vm.beyondThePlan(), place)
 }
 
@@ -29,7 +34,7 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 	return confinement.Facts{
 		Media: vm.cdFiles(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.basesOf, NBD: vm.nbdNeeds(),
 		Copies:       filepath.Dir(vm.CopySocket()),
-		HostLoopback: vm.Spec.ReachesLoopback(vmspec.NetworkUser), Pod: vm.Config.Resource != "",
+		HostLoopback: vm.WholeSpec().ReachesLoopback(vmspec.NetworkUser), Pod: vm.Config.Resource != "",
 	}
 }
 

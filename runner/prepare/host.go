@@ -31,12 +31,24 @@ type HostFacts struct {
 	KVM    *bool           `json:"kvm,omitempty"`
 	NoKVM  string          `json:"noKVM,omitempty"` // why KVM is false
 	Exists map[string]bool `json:"exists,omitempty"`
+	// DirectIO reports by format and path whether images can be used without the page cache; nil if it is unknown.
+	DirectIO map[string]*bool `json:"directIO,omitempty"`
+	// AIO are the interfaces for asynchronous requests, by QEMU's program.
+	AIO map[string][]string `json:"aio,omitempty"`
 	// Bridge reports whether the default bridge exists, which a network card uses if it names no bridge.
 	Bridge   *bool                        `json:"bridge,omitempty"`
 	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
 	// Topology is nil if it was not asked for.
 	Topology *vmtypes.Topology `json:"topology,omitempty"`
+	// Processors, PCI and Confidential contain only what was asked for. PCI is nil at the address of a missing device.
+	Processors   []vmtypes.Processor           `json:"processors,omitempty"`
+	PCI          map[string]*vmtypes.PCIDevice `json:"pci,omitempty"`
+	Confidential *vmtypes.Confidential         `json:"confidential,omitempty"`
+	// Copies are the kinds of the copies in the data directory, by their paths. GenerationID is the content of
+	// GenerationFile; nil if it was not read.
+	Copies       map[string]string `json:"copies,omitempty"`
+	GenerationID *string           `json:"generationId,omitempty"`
 	// CloudInit and Sysprep are digests of the guest's configuration data; empty without data.
 	CloudInit string `json:"cloudInit,omitempty"`
 	Sysprep   string `json:"sysprep,omitempty"`
@@ -48,10 +60,17 @@ func (f *HostFacts) hostFor(dataDir, runtimeDir string) vmtypes.Host {
 		f.NoKVM = whyNoKVM()
 		f.KVM = new(f.NoKVM == "")
 	}
+	if f.Copies == nil {
+		f.Copies = readKinds(dataDir)
+	}
+	if f.GenerationID == nil {
+		f.GenerationID = new(readGeneration(dataDir))
+	}
 	return vmtypes.Host{
-		DataDir: dataDir, RuntimeDir: runtimeDir,
+		DataDir: dataDir, RuntimeDir: runtimeDir, Copies: f.Copies, GenerationID: *f.GenerationID,
 		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.hasFile, Firmware: f.firmwareList,
-		Topology: f.hostTopology,
+		Topology: f.hostTopology, Processors: f.hostProcessors, PCI: f.hostPCI, Confidential: f.hostConfidential,
+		DirectIO: f.hasDirectIO, AIO: f.aioInterfaces,
 	}
 }
 

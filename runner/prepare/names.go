@@ -45,8 +45,12 @@ const (
 	MigrationFile = "migration.json"
 	// ReceivedFile contains the name of the migration that moved the guest to this pod.
 	ReceivedFile = "received"
+	// GenerationFile contains the id of the guest's disks since their last restore; see KeepGeneration.
+	GenerationFile = "generation.txt"
 	// FailedFile describes the last start if it failed; see package record.
 	FailedFile = "start-failed.json"
+	// cardsFile contains the ports of network cards that were plugged in while the VM was running.
+	cardsFile = "cards.json"
 	// LogFile is the log of a runner that was started in the background.
 	LogFile = "runner.log"
 )
@@ -69,7 +73,7 @@ const (
 func OwnData() []string {
 	return []string{
 		config.UUIDFile, pinnedType, PinnedMachines, basesFile, originsFile, EndedFile, MigrationFile, ReceivedFile,
-		FailedFile,
+		FailedFile, GenerationFile, cardsFile,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"vmop/test/folder"
 	"vmop/vmspec"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
 )
 
 // A VM without network settings has a default network for its environment, and keeps it while it is running.
@@ -28,8 +30,13 @@ func TestAbsentNetwork(t *testing.T) {
 			vm, err := Open(filepath.Join(dir, "c.yaml"))
 			require.NoError(t, err)
 			vm.Facts.Bridge = &bridge
+			group := evaluate.NewGroup(t.Context())
+			defer group.Close()
+			_, err = vm.openType(group, "")
+			require.NoError(t, err)
 			require.NoError(t, vm.resolveSpec(vm.DataDir, false))
-			next, err := vm.Renewed(vm.Config)
+			vm.Plan = &plan.Plan{}
+			next, err := vm.Renewed(t.Context(), vm.Config)
 			require.NoError(t, err)
 			for _, x := range []*VM{vm, next} {
 				var got []vmspec.NetworkType

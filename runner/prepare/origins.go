@@ -198,6 +198,7 @@ func (vm *VM) StartFaults() ([]vmspec.Fault, error) {
 	}
 	faults := append(vm.MissingFiles(), WrongFormats(vm.Spec.Drives, origins, vm.DataDir)...)
 	faults = append(faults, vm.refusedAddresses()...)
+	faults = append(faults, vm.missingSecrets()...)
 	if fault := tooMuchRAM(vm.Spec.MaximumRAM); fault != nil {
 		faults = append(faults, *fault)
 	}

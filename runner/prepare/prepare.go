@@ -51,9 +51,24 @@ type VM struct {
 	Warnings []string
 	// Facts are the facts about this computer that were used for the plan.
 	Facts HostFacts
+	// sizes are the sizes that the type decides.
+	sizes vmspec.Sizes
 	// Plugged are the serial numbers of disks that are in the configuration but not in the plan: a guest from
 	// another runner had them attached.
 	Plugged []string
+	// Networks are all networks of the configuration, with defaults. Spec and the plan omit the networks with cards
+	// that are plugged into the running machine.
+	Networks []vmspec.Network
+	fixed    []int // the indices in Networks of Spec.Network
+	matches  []int // the indices of Networks in a running machine's Spec.Network, or -1; nil for the machine itself
+	// NICs are the cards of the omitted networks.
+	NICs []reconcile.Card
+	// Places are the cards that are plugged in when the VM starts. The plan omits them.
+	Places []CardPlace
+	// whole is the plan with all Networks, which decides what QEMU may use; nil if it is Plan.
+	whole *plan.Plan
+	// Unpluggable are the reasons why new networks need a restart, by their index in Networks.
+	Unpluggable map[int]string
 	// Pin contains the type that has computed the plan.
 	Pin *Pin
 	// Seed is for the cloud-init image; nil without cloud-init.
@@ -128,6 +143,20 @@ func (vm *VM) configDir() string { return filepath.Dir(vm.File) }
 
 // Complete computes everything else. With keep, it stores a new uuid in the data directory.
 func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
+	types := evaluate.NewGroup(ctx)
+	defer types.Close()
+	vmType, err := vm.openType(types, opts.VMTypes)
+	if err != nil {
+		return err
+	}
+	if err := vm.decideSizes(ctx, vmType); err != nil {
+		return err
+	}
+	if vm.Places == nil {
+		if vm.Places, err = ReadCards(vm.DataDir); err != nil {
+			return err
+		}
+	}
 	if err := vm.resolveSpec(vm.DataDir, keep); err != nil {
 		return err
 	}
@@ -137,10 +166,19 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	if err := vm.refuseOpenDisplays(); err != nil {
 		return err
 	}
-	if err := vm.evaluateType(ctx, opts.VMTypes); err != nil {
+	if err := vm.launchPlan(ctx, vmType); err != nil {
+		return err
+	}
+	if err := vm.planStartCards(ctx, vmType, opts); err != nil {
+		return err
+	}
+	if err := vm.RefuseLinks(vm); err != nil {
 		return err
 	}
 	if err := vm.keepsOwnFiles(); err != nil {
+		return err
+	}
+	if err := HideSecrets(vm.Plan); err != nil {
 		return err
 	}
 	if err := vm.Judge(ctx, opts, vm.Spec, vm.Plan); err != nil || opts.Policy == nil {
@@ -155,6 +193,11 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 func (vm *VM) KeepAll() error {
 	if err := config.KeepUUID(vm.DataDir, vm.Spec.UUID); err != nil {
 		return err
+	}
+	if id := vm.Facts.GenerationID; id != nil && *id != "" {
+		if err := KeepGeneration(vm.DataDir, *id); err != nil {
+			return err
+		}
 	}
 	if err := vm.Pin.Keep(vm.DataDir); err != nil {
 		return err
@@ -171,16 +214,24 @@ func (vm *VM) KeepAll() error {
 
 // Again computes the plan of a VM's start again, from the type, facts and directories that are set.
 func (vm *VM) Again(ctx context.Context) error {
+	types := evaluate.NewGroup(ctx)
+	defer types.Close()
+	vmType := types.AddKept(vm.Pin.Archive)
+	if err := vm.decideSizes(ctx, vmType); err != nil {
+		return err
+	}
 	if err := vm.resolveSpec(vm.DataDir, false); err != nil {
 		return err
 	}
-	types := evaluate.NewGroup(ctx)
-	defer types.Close()
-	return vm.launchPlan(ctx, types.AddKept(vm.Pin.Archive))
+	if err := vm.launchPlan(ctx, vmType); err != nil {
+		return err
+	}
+	return vm.planWhole(ctx, vmType)
 }
 
-// Renewed returns the running VM according to another configuration. It doesn't compute the plan.
-func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
+// Renewed returns the running VM according to another configuration, with the sizes that its own type decides for it.
+// It doesn't compute the plan.
+func (vm *VM) Renewed(ctx context.Context, cfg *config.Config) (*VM, error) {
 	next, err := New(cfg, vm.File)
 	if err != nil {
 		return nil, err
@@ -193,7 +244,17 @@ func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
 	if err = next.keepData(vm, next.readData()); err != nil {
 		return nil, err
 	}
+	if vmtypes.MayDecideSizes(string(vm.Pin.Archive)) { // otherwise no process is necessary
+		types := evaluate.NewGroup(ctx)
+		defer types.Close()
+		if err = next.decideSizes(ctx, types.AddKept(vm.Pin.Archive)); err != nil {
+			return nil, err
+		}
+	}
 	if err = next.resolveSpec(vm.DataDir, false); err != nil {
+		return nil, err
+	}
+	if err = next.planCards(ctx, vm); err != nil {
 		return nil, err
 	}
 	return next, next.readSecrets(vm.configDir(), "") // without a password, the old password stays valid
@@ -210,12 +271,13 @@ func (vm *VM) resolveSpec(dataDir string, keep bool) (err error) {
 	if spec.Network == nil && !vm.Facts.hasDefaultBridge() {
 		spec.Network = []vmspec.Network{{Type: vmspec.NetworkUser}}
 	}
-	spec = spec.WithDefaults().Within(vm.configDir())
+	spec = spec.FillSizes(vm.sizes).WithDefaults().Within(vm.configDir())
 	spec.Drives = slices.DeleteFunc(spec.Drives, func(d vmspec.Drive) bool {
 		return d.NBD == nil && slices.Contains(vm.Plugged, d.Serial)
 	})
 	spec, faults := vmspec.ResolveResources(spec, vm.Facts.fileMode)
 	vm.Spec = spec
+	vm.takeOut(vm.placedNetworks(spec.Network))
 	return vm.Config.Locate(faults)
 }
 
@@ -233,11 +295,12 @@ func (vm *VM) MissingFiles(made ...string) []vmspec.Fault {
 	})
 }
 
-// Locate adds places in the configuration file to errors of options. It returns other errors unchanged.
+// Locate adds places in the configuration file to errors about fields that the type refuses. It returns other errors
+// unchanged.
 func (vm *VM) Locate(err error) error {
-	var options *vmtypes.OptionsError
-	if errors.As(err, &options) {
-		return vm.Config.Locate(options.Faults)
+	var fields *vmtypes.FieldsError
+	if errors.As(err, &fields) {
+		return vm.Config.Locate(fields.Faults)
 	}
 	return err
 }
@@ -263,19 +326,19 @@ func (vm *VM) readSecrets(dir, secret string) error {
 	return nil
 }
 
-// evaluateType loads the VM type and calls it.
-func (vm *VM) evaluateType(ctx context.Context, vmTypes string) (err error) {
-	types := evaluate.NewGroup(ctx)
-	defer types.Close()
+// openType returns the VM's type, and sets Pin.
+func (vm *VM) openType(types *evaluate.Group, vmTypes string) (vmType *evaluate.Member, err error) {
 	if vm.Pin != nil { // set by another runner
-		return vm.launchPlan(ctx, types.AddKept(vm.Pin.Archive))
+		return types.AddKept(vm.Pin.Archive), nil
 	}
-	var vmType *evaluate.Member
 	vm.Pin, vmType, err = loadPin(types, vmTypes, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
-	if err != nil {
-		return err
-	}
-	return vm.launchPlan(ctx, vmType)
+	return vmType, err
+}
+
+// decideSizes asks the type for the sizes that the configuration leaves out.
+func (vm *VM) decideSizes(ctx context.Context, vmType *evaluate.Member) (err error) {
+	vm.sizes, err = vmType.Sizes(ctx, vm.Config.VM, vm.OptionFiles())
+	return vm.Locate(err)
 }
 
 // keepsOwnFiles refuses a plan with a copy over a file that is reserved for the runner.

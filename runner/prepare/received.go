@@ -25,6 +25,8 @@ type Offer struct {
 	Archive []byte `json:"archive"`
 	// Machines are the machine versions, by their aliases.
 	Machines map[string]string `json:"machines"`
+	// GenerationID identifies the guest's disks; see vmtypes.Host.
+	GenerationID string `json:"generationId,omitempty"`
 }
 
 // CompleteAs computes everything else of a VM with a guest from another runner. It doesn't store anything before
@@ -43,7 +45,7 @@ func (vm *VM) CompleteAs(ctx context.Context, opts Options, o Offer, trusted boo
 	if vm.Config.VM.UUID == "" {
 		vm.Config.VM.UUID = o.UUID
 	}
-	vm.Pin = &Pin{Archive: archive, Machines: o.Machines}
+	vm.Pin, vm.Facts.GenerationID = &Pin{Archive: archive, Machines: o.Machines}, &o.GenerationID
 	return vm.Complete(ctx, opts, false)
 }
 
@@ -66,6 +68,9 @@ func (o Offer) checkOffer(vmType string) error {
 	}
 	if !vmspec.ValidUUID(o.UUID) {
 		return errors.New("the source's uuid is not a uuid")
+	}
+	if o.GenerationID != "" && !vmspec.ValidUUID(o.GenerationID) {
+		return errors.New("the source's generation id is not a uuid")
 	}
 	if len(o.Machines) > mostMachines {
 		return errors.New("the source has too many machine versions")

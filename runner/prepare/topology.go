@@ -20,7 +20,7 @@ const mostCPUs = 8192
 // them.
 func (f *HostFacts) hostTopology() vmtypes.Topology {
 	if f.Topology == nil {
-		f.Topology = new(readTopology("/sys", usableCPUs()))
+		f.Topology = new(readTopology(sysfs, usableCPUs()))
 	}
 	return *f.Topology
 }
@@ -49,7 +49,7 @@ func readTopology(sysfs string, usable []int) vmtypes.Topology {
 		text, missing := os.ReadFile(filepath.Join(folder, "cpulist"))
 		if err == nil && missing == nil {
 			near := inList(string(text), usable)
-			t.Nodes = append(t.Nodes, vmtypes.Node{Number: number, CPUs: near})
+			t.Nodes = append(t.Nodes, vmtypes.Node{Number: number, CPUs: near, Memory: totalMemory(folder)})
 		}
 	}
 	slices.SortFunc(t.Nodes, func(a, b vmtypes.Node) int { return cmp.Compare(a.Number, b.Number) })
@@ -67,6 +67,18 @@ func readTopology(sysfs string, usable []int) vmtypes.Topology {
 		}
 	}
 	return t
+}
+
+// totalMemory returns the size of a node's memory in bytes, 0 if it is unknown.
+func totalMemory(node string) int64 {
+	for line := range strings.Lines(readFact(node, "meminfo")) {
+		words := strings.Fields(line) // Node 0 MemTotal: 16384 kB
+		if len(words) == 5 && words[2] == "MemTotal:" {
+			kB, _ := strconv.ParseInt(words[3], 10, 53)
+			return max(0, kB) << 10
+		}
+	}
+	return 0
 }
 
 // inList returns the CPUs that are in a list in the kernel's format: 0-3,8.

@@ -2,8 +2,6 @@ package prepare
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,9 +13,9 @@ import (
 // The topology is read from the kernel's files in /sys, for a host with a container that may use some of its CPUs.
 func TestTopologyOfAHost(t *testing.T) {
 	t.Parallel()
-	sysfs := t.TempDir()
-	files := folder.Files{
+	sysfs := fillSysfs(t, folder.Files{
 		"devices/system/node/node0/cpulist":                          "0-3,8\n",
+		"devices/system/node/node0/meminfo":                          "Node 0 MemTotal:  2048 kB\nNode 0 x: 1 kB\n",
 		"devices/system/node/node10/cpulist":                         "\n",
 		"devices/system/node/node1/cpulist":                          "4-7,9-11\n",
 		"devices/system/node/nodes/cpulist":                          "1\n",
@@ -27,16 +25,14 @@ func TestTopologyOfAHost(t *testing.T) {
 		"kernel/mm/hugepages/hugepages-16kB/nr_hugepages":            "1\n",
 		"kernel/mm/hugepages/hugepages-manykB/free_hugepages":        "1\n",
 		"kernel/mm/hugepages/hugepages-99999999999kB/free_hugepages": "1\n",
-	}
-	for name := range files {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(sysfs, name)), 0o700))
-	}
-	folder.Fill(t, sysfs, files)
+	}, nil)
 	usable := []int{2, 3, 4, 8, 10}
 	require.Equal(t, vmtypes.Topology{
 		CPUs: usable,
 		Nodes: []vmtypes.Node{
-			{Number: 0, CPUs: []int{2, 3, 8}}, {Number: 1, CPUs: []int{4, 10}}, {Number: 10, CPUs: []int{}},
+			{Number: 0, CPUs: []int{2, 3, 8}, Memory: 2 << 20},
+			{Number: 1, CPUs: []int{4, 10}},
+			{Number: 10, CPUs: []int{}},
 		},
 		HugePages: map[int64]int64{2 << 20: 512, 1 << 30: 0},
 	}, readTopology(sysfs, usable))

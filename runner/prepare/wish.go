@@ -13,7 +13,9 @@ import (
 
 // Beginning returns the machine's state after its start by the plan.
 func (vm *VM) Beginning() reconcile.Start {
-	return reconcile.Start{Media: vm.cdFiles(), Ports: vm.userPorts(), ResetCounter: vm.Config.ResetCounter}
+	return reconcile.Start{
+		Cards: len(vm.NICs) > 0, Media: vm.cdFiles(), Ports: vm.userPorts(), ResetCounter: vm.Config.ResetCounter,
+	}
 }
 
 // cdFiles returns the files of the CD drives, by their index in vm.drives.
@@ -60,10 +62,27 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 		want.Media = vm.cdFiles()
 		want.Denied = running.deniedMedia(want.Media)
 	}
+	want.Limits = vm.diskLimits(running)
 	if vm.likeNetworks(running) {
 		want.Ports = vm.userPorts()
 	}
+	want.Links = vm.links(running)
+	if running.Plan.Rules.Has("nics") {
+		want.Cards = append([]reconcile.Card{}, vm.NICs...)
+	}
 	return want
+}
+
+// diskLimits returns the limits of the disks that a running machine was started with, by their index in vm.drives.
+func (vm *VM) diskLimits(running *VM) map[int]vmspec.DiskLimits {
+	started := running.Spec.WithoutNBD().Drives
+	all := map[int]vmspec.DiskLimits{}
+	for i, d := range vm.Spec.WithoutNBD().Drives {
+		if i < len(started) && d.Type == vmspec.DriveRaw && started[i].Type == d.Type && started[i].Serial == d.Serial {
+			all[i] = d.WantedLimits()
+		}
+	}
+	return all
 }
 
 // likeNetworks reports whether the list of networks has the same shape as another.
@@ -85,12 +104,15 @@ func (vm *VM) pluggedDrives(running *VM) (list []reconcile.Drive) {
 	for i, d := range vm.Spec.Drives {
 		was := slices.ContainsFunc(started, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
 		w := reconcile.Drive{Index: i, Drive: d}
+		if d.RotationRate != 0 {
+			w.Denied = "rotationRate: a disk that is attached while the guest runs is a virtio disk and has none; leave it out"
+		}
 		switch {
 		case d.NBD != nil && was:
 			w.Denied = "the VM was started with another disk with this serial number, which it keeps until it is restarted"
 			list = append(list, w)
 		case d.NBD != nil:
-			w.Denied = running.deniedNBD(d)
+			w.Denied = cmp.Or(w.Denied, running.deniedNBD(d))
 			list = append(list, servedDrive(w, rule))
 		case files && d.Type == vmspec.DriveRaw && !was && d.File+d.Device != "":
 			list = append(list, w)

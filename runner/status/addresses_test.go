@@ -43,7 +43,7 @@ func TestAddresses(t *testing.T) {
 			[]Interface{said("eth0", bridged, "::ffff:192.168.7.7/120")},
 			[]string{"192.168.7.7 eth0 Network Agent []"},
 		},
-		"a masquerade, whose guest can have no other address": {
+		"a masquerade: its guest can have no other address": {
 			Cards{masquerade},
 			[]Interface{said("eth0", hidden, "10.77.0.2/24", "8.8.8.8/24"), said("wg0", "", "10.9.9.9/24")},
 			[]string{"10.77.0.2 eth0 Host DHCP []"},

@@ -215,7 +215,8 @@ func configApplied(s Status) Condition {
 		p := s.Problems[first]
 		return newCondition(vmstatus.ConditionConfigApplied, false, because, p.Path+": "+p.Message)
 	}
-	return newCondition(vmstatus.ConditionConfigApplied, true, vmstatus.ReasonApplied, "")
+	return newCondition(vmstatus.ConditionConfigApplied, true, vmstatus.ReasonApplied,
+		strings.Join(s.Configuration.Warnings, "; "))
 }
 
 func restartRequired(s Status) Condition {

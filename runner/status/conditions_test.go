@@ -228,3 +228,13 @@ func TestMessagesNameWhatTheyMean(t *testing.T) {
 	require.Equal(t, "the disk is full", s.Condition(vmstatus.ConditionReady).Message)
 	require.Equal(t, "swtpm ended", s.Condition(vmstatus.ConditionTPMLost).Message)
 }
+
+// Warnings about options are in the message of a condition that is True, because the options work.
+func TestWarningsAreInAMessage(t *testing.T) {
+	t.Parallel()
+	warned := Described{Warnings: []string{"vm.options.a is deprecated: use b", "vm.options.c is a former name: use d"}}
+	s := life(t, warned, Entered{State: vmstatus.StateBooting}, Read{Generation: 1}, Applied(1))
+	c := s.Condition(vmstatus.ConditionConfigApplied)
+	require.Equal(t, vmstatus.True, c.Status)
+	require.Equal(t, "vm.options.a is deprecated: use b; vm.options.c is a former name: use d", c.Message)
+}

@@ -16,6 +16,9 @@ type Status struct {
 	UUID string `json:"uuid,omitempty"`
 	// VMType is the name of the VM type.
 	VMType string `json:"vmType,omitempty"`
+	// VMTypes is the generation of the stock types that the VM's pinned type belongs to. It is empty for types that
+	// are older than generations.
+	VMTypes string `json:"vmTypes,omitempty"`
 
 	// State is the VM's state. Reason explains it in one word, Message in a text for people.
 	State   vmstatus.State  `json:"state"`
@@ -65,6 +68,8 @@ type Status struct {
 
 	// Drives are the drives that were attached while the guest is running, and those in transition or failed.
 	Drives []Drive `json:"drives,omitempty"`
+	// NICs are the network cards that were plugged in while the guest is running, and those in transition or failed.
+	NICs []NIC `json:"nics,omitempty"`
 	// DrivesRevision is the revision of the configuration (drivesRevision) that Drives is complete for; 0 means
 	// not known yet.
 	DrivesRevision int64 `json:"drivesRevision,omitempty"`
@@ -217,6 +222,8 @@ type Configuration struct {
 	// Error is the error in the newest configuration, with line and column; the previous configuration stays
 	// active.
 	Error string `json:"error,omitempty"`
+	// Warnings are about options of the running machine that work but should be changed, such as deprecated options.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // A Change is a difference between the running VM and its configuration.
@@ -244,4 +251,20 @@ func (s Status) Condition(t vmstatus.ConditionType) Condition {
 		}
 	}
 	return Condition{Type: t, Status: vmstatus.Unknown}
+}
+
+// Advice returns what to do about the VM's state as plain text, or "" if no action is needed.
+func (s Status) Advice() string {
+	reasons := []vmstatus.Reason{s.Reason}
+	for _, c := range s.Conditions {
+		if (c.Type == vmstatus.ConditionTPMLost) == (c.Status == vmstatus.True) {
+			reasons = append(reasons, c.Reason)
+		}
+	}
+	for _, r := range reasons {
+		if advice := vmstatus.AdviceFor(r, vmstatus.Explanations); advice != "" {
+			return advice
+		}
+	}
+	return ""
 }

@@ -50,9 +50,11 @@ func forgetStopped(s *Status) {
 // Described reports what doesn't change during the life of the runner.
 type Described struct {
 	Name, UUID, VMType string
+	VMTypes            string // generation of the type
 	Runner             Runner
-	Emulated           string // why there is no KVM, although it was permitted
-	Unprotected        string // which reachable displays have no password
+	Emulated           string   // why there is no KVM, although it was permitted
+	Unprotected        string   // which reachable displays have no password
+	Warnings           []string // about options that should be changed
 }
 
 // Controlled reports where the manager reaches the runner.
@@ -145,8 +147,9 @@ type Ended Outcome
 
 func (u Described) applyTo(s *Status, now time.Time) error {
 	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
-	s.Name, s.UUID, s.VMType, s.Runner, s.QEMU.Emulated = u.Name, u.UUID, u.VMType, u.Runner, u.Emulated
-	s.QEMU.Unprotected = u.Unprotected
+	s.Name, s.UUID, s.VMType, s.VMTypes = u.Name, u.UUID, u.VMType, u.VMTypes
+	s.Runner, s.QEMU.Emulated = u.Runner, u.Emulated
+	s.QEMU.Unprotected, s.Configuration.Warnings = u.Unprotected, u.Warnings
 	return nil
 }
 

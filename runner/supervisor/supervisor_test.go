@@ -120,7 +120,7 @@ func (s *supervised) await(pattern string) []string {
 			return found
 		}
 	}
-	require.FailNow(s.t, "not said: "+pattern, "%v\n%s", s.lines.Err(), s.said.String())
+	require.FailNow(s.t, "not in the log: "+pattern, "%v\n%s", s.lines.Err(), s.said.String())
 	return nil
 }
 

@@ -1,7 +1,11 @@
 package record
 
 import (
+	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"vmop/internal/atomicfile"
@@ -38,8 +42,42 @@ func (e End) Well() bool { return !e.Cause.Crash() && e.Cause != vmstatus.CauseU
 // EndFile returns the path of the file that contains how a guest has ended.
 func EndFile(dataDir string) string { return filepath.Join(dataDir, prepare.EndedFile) }
 
-// Write stores it in a data directory.
-func (e End) Write(dataDir string) error { return writeJSON(EndFile(dataDir), e, atomicfile.Synced) }
+// Lost is the end of a VM that no runner recorded.
+func Lost() End {
+	return End{
+		Cause: vmstatus.CauseUnknown,
+		Note:  "QEMU and its runner were killed, or the computer was switched off",
+	}
+}
+
+// Reserve stores Lost in the data directory of a VM that runs. So Write has space for the end even on a full disk.
+func Reserve(dataDir string) error { return writeJSON(EndFile(dataDir), Lost(), atomicfile.Volatile) }
+
+// Write stores it in a data directory. On a full disk it overwrites the file of Reserve.
+func (e End) Write(dataDir string) error {
+	err := writeJSON(EndFile(dataDir), e, atomicfile.Synced)
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	text, failed := json.Marshal(e)
+	if failed == nil {
+		failed = overwriteFile(EndFile(dataDir), append(text, '\n'))
+	}
+	if failed != nil {
+		return err
+	}
+	return nil
+}
+
+// overwriteFile replaces the content of a file without more space on the disk, up to the size of a block.
+func overwriteFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Truncate(int64(len(text))), f.Sync(), f.Close())
+}
 
 // ReadEnd reads it, and reports whether it exists.
 func ReadEnd(dataDir string) (e End, there bool, err error) {

@@ -43,7 +43,9 @@ type Machine struct {
 	Machines map[string]string `json:"machines,omitempty"`
 	Host     prepare.HostFacts `json:"host"`
 	// Plugged are the serial numbers of disks in the configuration that the plan omits.
-	Plugged   []string `json:"plugged,omitempty"`
+	Plugged []string `json:"plugged,omitempty"`
+	// Cards are the hardware addresses of networks in the configuration that the plan omits.
+	Cards     []string `json:"cards,omitempty"`
 	Protected bool     `json:"protected"`
 	// Held is how the kernel confines the processes.
 	Held *status.Confinement `json:"held,omitempty"`
@@ -58,7 +60,7 @@ func Of(vm *prepare.VM, began time.Time) Machine {
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
 		Host: vm.Facts, Protected: vm.Protected, Held: vm.Held, Misplaced: vm.Misplaced,
-		Plugged: vm.Plugged,
+		Plugged: vm.Plugged, Cards: vm.PluggedMACs(),
 	}
 	if vm.Pin != nil {
 		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
@@ -172,6 +174,7 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 	}
 	vm.DataDir, vm.RuntimeDir, vm.Facts, vm.Protected = r.DataDir, runtimeDir, r.Host, r.Protected
 	vm.Held, vm.Misplaced, vm.Plugged = r.Held, r.Misplaced, r.Plugged
+	vm.SetPluggedMACs(r.Cards)
 	if vm.Pin, err = r.pinnedType(runtimeDir); err != nil {
 		return nil, err
 	}

@@ -47,10 +47,10 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 			types[text] = other
 		}
 	}
-	start := e.Running.Host()
+	keepHardware := e.Running.KeepHardware()
 	launch := func(ctx context.Context, x changes.Machine) (*plan.Plan, error) {
 		host := prepare.ThisHost(x.DataDir, x.RuntimeDir)
-		host.Topology = start.Topology // free resources change all the time, and need no restart
+		keepHardware(&host)
 		host.HasDisplayPassword, host.Files = x.DisplayPassword, wanted.OptionFiles()
 		host.Machines = e.Running.Pin.Machines
 		if x.CloudInit != "" {
@@ -68,7 +68,9 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 		of = e.Running.Config // the new configuration no longer has the data
 	}
 	for i := range pending.Changes {
-		if c := &pending.Changes[i]; c.Path == "cloudInit" {
+		c := &pending.Changes[i]
+		c.Path = networkPath(c.Path, wanted, e.Running)
+		if c.Path == "cloudInit" {
 			c.Path = of.DataPath()
 		}
 	}
@@ -125,10 +127,13 @@ func (e *evaluation) checkWanted(ctx context.Context, wanted *prepare.VM) error 
 			return err
 		}
 	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports this error
-		var faults *vmtypes.OptionsError
+		var faults *vmtypes.FieldsError
 		if err := other.CheckOptions(wanted.Spec, wanted.OptionFiles()); errors.As(err, &faults) {
 			return wanted.Locate(err)
 		}
+	}
+	if err := wanted.RefuseLinks(e.Running); err != nil {
+		return err
 	}
 	if err := e.checkFormats(wanted); err != nil {
 		return err
@@ -152,10 +157,10 @@ func (e *evaluation) checkPolicy(ctx context.Context, wanted *prepare.VM) error 
 	if e.Options.Policy == nil {
 		return e.PolicyFault
 	}
-	made, err := e.running.Launch(ctx, wanted.Spec, e.Running.Host())
+	made, err := e.running.Launch(ctx, wanted.WholeSpec(), e.Running.Host())
 	var faults *vmtypes.FaultsError
 	if err != nil && !errors.As(err, &faults) {
 		return fmt.Errorf("whether the policy for VM types allows it cannot be evaluated: %w", err)
 	}
-	return e.Running.Judge(ctx, e.Options, wanted.Spec, made)
+	return e.Running.Judge(ctx, e.Options, wanted.WholeSpec(), made)
 }

@@ -49,7 +49,7 @@ def launch(vm, host):
 	configure("true")
 	read, err := prepare.Open(options.ConfigFile)
 	require.NoError(t, err)
-	wanted, err := running.Renewed(read.Config)
+	wanted, err := running.Renewed(t.Context(), read.Config)
 	require.NoError(t, err)
 
 	c := &Config{Running: running, Wanted: running, Options: options}

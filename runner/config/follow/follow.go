@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -25,6 +26,8 @@ type Config struct {
 	// read.
 	Options     prepare.Options
 	PolicyFault error
+	// Addresses finds the guest's addresses.
+	Addresses prepare.Addresses
 	// Reread triggers a reading of the configuration when no change is noticed. It may be nil.
 	Reread <-chan struct{}
 
@@ -50,10 +53,10 @@ func Run(ctx context.Context, cfg Config) {
 }
 
 // Wish returns the configuration's desired state of a running machine.
-func Wish(vm, running *prepare.VM) machine.Wish {
+func Wish(vm, running *prepare.VM, addresses prepare.Addresses) machine.Wish {
 	w := machine.Wish{
 		Desired: vm.Desired(running), Powerdown: time.Duration(*vm.Spec.PowerdownTimeout) * time.Second,
-		Cards: vm.Cards(running),
+		Cards: vm.Cards(running, addresses),
 	}
 	if vm.Spec.Display != nil {
 		w.User = vm.Spec.Display.LoggedInUser
@@ -184,7 +187,7 @@ func (r *reader) readConfiguration(ctx context.Context, types *evaluation, asked
 	r.unread = r.unread || changed
 	var next *prepare.VM
 	if err == nil {
-		next, err = r.Running.Renewed(r.source.Config())
+		next, err = r.Running.Renewed(ctx, r.source.Config())
 	}
 	if err == nil {
 		err = types.checkWanted(ctx, next)
@@ -211,8 +214,13 @@ func (r *reader) readConfiguration(ctx context.Context, types *evaluation, asked
 	}); err != nil {
 		r.Log.Warn("the origin of new disks is not recorded", "err", err)
 	}
+	for i, reason := range next.Unpluggable {
+		path := fmt.Sprintf("vm.network[%d]", i)
+		r.Log.Info("a new network needs a restart of the VM", "path", path, "reason", reason)
+	}
 	r.Driver.Configured(machine.Reading{
-		Wish: Wish(next, r.Running), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
+		Wish: Wish(next, r.Running, r.Addresses), Generation: r.source.Generation(),
+		Resource: r.source.Config().Resource,
 	})
 	return true
 }

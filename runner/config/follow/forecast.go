@@ -19,7 +19,7 @@ import (
 func Forecast(
 	ctx context.Context, opts prepare.Options, running *prepare.VM, cfg *config.Config,
 ) (now, later []status.Change, err error) {
-	wanted, err := running.Renewed(cfg)
+	wanted, err := running.Renewed(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,13 +34,15 @@ func Forecast(
 		return nil, nil, err
 	}
 	later = pending.Changes
-	before, err := running.Renewed(record.ReadConfig(running))
+	before, err := running.Renewed(ctx, record.ReadConfig(running))
 	if err != nil {
 		return nil, nil, err
 	}
 	inForce := comparableMachine(before, "")
 	inForce.DataDir, inForce.RuntimeDir = running.DataDir, running.RuntimeDir
+	now = cardChanges(before, wanted)
 	for _, c := range changes.Differences(inForce, comparableMachine(wanted, "")) {
+		c.Path = networkPath(c.Path, wanted, before)
 		if !slices.ContainsFunc(later, func(l status.Change) bool { return l.Path == c.Path }) {
 			now = append(now, c)
 		}

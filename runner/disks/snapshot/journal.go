@@ -14,6 +14,7 @@ import (
 	"vmop/diskimage"
 	"vmop/internal/atomicfile"
 	"vmop/internal/readfile"
+	"vmop/runner/config"
 	"vmop/runner/prepare"
 )
 
@@ -153,6 +154,9 @@ func (j *journal) applyJournal(ctx context.Context, dataDir string, at func(stri
 		}
 	}
 	if err := reachPoint(at, "end"); err != nil {
+		return err
+	}
+	if err := prepare.KeepGeneration(dataDir, config.NewUUID()); err != nil {
 		return err
 	}
 	return removeJournal(dataDir)

@@ -60,6 +60,7 @@ var trials = []trial{
 		s.Network[0].Lease, s.Network[0].Filter = nil, nil
 	}, class: listed},
 	{path: "vm.network[0].device", to: "e1000e", class: listed},
+	{path: "vm.network[0].link", to: vmspec.LinkDown, class: live},
 	{path: "vm.network[0].mac", to: "52:54:00:00:00:01", class: listed},
 	{path: "vm.network[0].bridge", to: "br1", class: listed},
 	{path: "vm.network[0].ifname", to: "tap7", class: listed},
@@ -115,6 +116,23 @@ var trials = []trial{
 	{path: "vm.drives[0].readOnly", to: true, class: listed},
 	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is always read-only
 	{path: "vm.drives[0].serial", to: "other", class: listed},
+	{path: "vm.drives[0].cache", to: "unsafe", class: listed},
+	{path: "vm.drives[0].aio", to: "threads", class: listed},
+	{path: "vm.drives[0].iothread", to: vmspec.IOThread("shared"), class: listed},
+	{path: "vm.drives[0].iothread", to: vmspec.IOThreadOwn, class: idle}, // the default
+	{path: "vm.drives[0].discard", to: "ignore", class: listed},
+	{path: "vm.drives[0].discard", to: "unmap", class: idle}, // the default
+	{path: "vm.drives[0].detectZeroes", to: "on", class: listed},
+	{path: "vm.drives[0].logicalBlockSize", to: 4 * vmspec.KiB, class: listed},
+	{path: "vm.drives[0].physicalBlockSize", to: 4 * vmspec.KiB, class: listed},
+	{path: "vm.drives[0].limits", to: &vmspec.DiskLimits{IOPS: 1}, class: live},
+	{path: "vm.drives[1].limits", to: (*vmspec.DiskLimits)(nil), class: live},
+	{path: "vm.drives[1].limits.iops", to: 5, class: live},
+	{path: "vm.drives[1].limits.bytes", to: vmspec.Bytes(0), class: live},
+	{path: "vm.drives[4].limits.iopsRead", to: 5, class: live},
+	{path: "vm.drives[4].limits.iopsWrite", to: 5, class: live},
+	{path: "vm.drives[4].limits.bytesRead", to: vmspec.KiB, class: live},
+	{path: "vm.drives[4].limits.bytesWrite", to: vmspec.KiB, class: live},
 	{path: "vm.display", to: (*vmspec.Display)(nil), class: listed},
 	{path: "vm.display.outputs", to: 1, class: listed},
 	{path: "vm.display.loggedInUser", to: "", class: idle},
@@ -200,6 +218,7 @@ func TestEveryFieldHasATrial(t *testing.T) {
 		}
 	}
 	maps.DeleteFunc(left, func(path string, _ bool) bool { return strings.HasPrefix(path, "vm.drives.nbd") })
+	delete(left, "vm.drives.rotationRate") // the standard type refuses it
 	require.Empty(t, slices.Sorted(maps.Keys(left)))
 }
 

@@ -48,10 +48,13 @@ func rich() Machine {
 			},
 			Drives: []vmspec.Drive{
 				{File: "/images/root.qcow2", Format: "qcow2", Bootindex: new(0)},
-				{Device: "/dev/vg/data", ReadOnly: true},
+				{Device: "/dev/vg/data", ReadOnly: true, Limits: &vmspec.DiskLimits{IOPS: 100, Bytes: vmspec.MiB}},
 				{Type: vmspec.DriveIDECD, File: "/images/install.iso", Bootindex: new(1)},
 				{Type: vmspec.DriveIDECD, Bus: "scsi"},
-				{File: "/images/made.img", Source: "ours/1", SourceChecksum: "md5:00112233445566778899aabbccddeeff"},
+				{
+					File: "/images/made.img", Source: "ours/1", SourceChecksum: "md5:00112233445566778899aabbccddeeff",
+					Limits: &vmspec.DiskLimits{IOPSRead: 1, IOPSWrite: 2, BytesRead: 3, BytesWrite: 4},
+				},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test",

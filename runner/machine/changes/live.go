@@ -14,7 +14,7 @@ import (
 // machine.
 func Live(rules plan.Rules, wanted vmspec.Spec, attached ...string) func(path string) bool {
 	live := setOf(attached...)
-	var ports []string
+	var sections []string // with all values below
 	for _, r := range rules {
 		switch r := r.(type) {
 		case plan.CPUs:
@@ -29,12 +29,18 @@ func Live(rules plan.Rules, wanted vmspec.Spec, attached ...string) func(path st
 		case plan.Ports:
 			n := r.Network
 			if n >= 0 && n < len(wanted.Network) && wanted.Network[n].Type == vmspec.NetworkUser {
-				ports = append(ports, fmt.Sprintf("vm.network[%d].ports", r.Network))
+				sections = append(sections, fmt.Sprintf("vm.network[%d].ports", r.Network))
 			}
-		case plan.Disk, plan.Disks, plan.Password, plan.Affinity: // not about the vm section
+		case plan.Limits:
+			if r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveRaw {
+				sections = append(sections, fmt.Sprintf("vm.drives[%d].limits", r.Drive))
+			}
+		case plan.Link:
+			live[fmt.Sprintf("vm.network[%d].link", r.Network)] = r.Network < len(wanted.Network)
+		case plan.Disk, plan.Disks, plan.NICs, plan.Password, plan.Affinity: // not about the vm section
 		}
 	}
 	return func(path string) bool {
-		return live[path] || slices.ContainsFunc(ports, func(of string) bool { return isWithin(path, of) })
+		return live[path] || slices.ContainsFunc(sections, func(of string) bool { return isWithin(path, of) })
 	}
 }

@@ -43,9 +43,13 @@ func startEffect(p *plan.Plan, m Machine) string {
 	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\nsysprep " + m.Sysprep + "\ndata " + m.DataDir +
 		"\nnbd " + m.NBDCertificates + "\nloopback " + valueText(m.VM.ReachesLoopback(vmspec.NetworkUser)) + "\n"
 	for _, r := range p.Rules {
-		switch r.(type) {
+		switch r := r.(type) {
 		case plan.CPUs:
 			text += "plug " + valueText(m.VM.CurrentCPUs) + "\n"
+		case plan.Limits:
+			if r.Drive >= 0 && r.Drive < len(m.VM.Drives) {
+				text += "limits " + r.Device + " " + valueText(m.VM.Drives[r.Drive].WantedLimits()) + "\n"
+			}
 		case plan.Balloon, plan.Memory:
 			text += "memory " + valueText(m.VM.CurrentRAM) + "\n"
 		}

@@ -236,8 +236,7 @@ func TestPendingNeedsTwoMachines(t *testing.T) {
 	wanted := copied(rich())
 	wanted.VM.MachineType = "microvm"
 	_, err := Pending(t.Context(), launch, rich(), wanted, never)
-	require.ErrorContains(t, err, `plan of what is configured: VM type standard: `)
-	require.ErrorContains(t, err, `vm.machineType is "microvm", but this type is for q35 machines`)
+	require.ErrorContains(t, err, `plan of what is configured: vm.machineType: can't be "microvm": this type is for q35 machines`)
 	_, err = Pending(t.Context(), launch, wanted, rich(), never)
 	require.ErrorContains(t, err, "plan of what is running: ")
 }

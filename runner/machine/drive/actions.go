@@ -56,6 +56,8 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 				_ = file.Close()
 			}
 		}()
+	case machine.OpenCard, machine.ReleaseCard, machine.KeepCards:
+		d.keepCards(action)
 	case machine.Place:
 		d.again = true
 		err := childprocess.Place(d.cfg.Machine.PID, a.Thread, a.CPUs)

@@ -15,6 +15,7 @@ import (
 	"vmop/internal/outbound"
 	"vmop/qmp"
 	"vmop/runner/machine"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/status"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	StartHelper func(ctx context.Context, name, socket string) (Process, *os.File, error)
 	// Agents communicates with the agents in the guest. The Driver closes it.
 	Agents Agents
+	// Cards keeps the taps of network cards that are plugged in while the machine runs.
+	Cards Cards
 	// Tracker contains the status.
 	Tracker *status.Tracker
 	Log     *slog.Logger
@@ -68,6 +71,17 @@ type Agents interface {
 	Close()
 }
 
+// Cards keeps the taps and ports of plugged network cards, as decided by the State. Its methods may be called from
+// any goroutine.
+type Cards interface {
+	// Open opens the tap of a card, if it has one, and records the card's port. It returns own descriptors.
+	Open(ctx context.Context, c reconcile.Card, place int) (reconcile.OpenCard, error)
+	// Release closes the tap of a card, and forgets its port.
+	Release(mac string)
+	// KeepOnly releases all cards except some.
+	KeepOnly(macs []string)
+}
+
 // A Driver controls one VM. Its methods may be called from any goroutine except the Driver's own.
 type Driver struct {
 	cfg      Config
@@ -79,25 +93,27 @@ type Driver struct {
 	closed   context.Context
 
 	// The remaining fields belong to the goroutine of Run.
-	state    *machine.State
-	session  *qmp.Session
-	lasting  context.Context // as long as the session
-	lost     context.CancelFunc
-	pending  map[uint64]*qmp.Pending
-	helpers  []Process // running, as far as the State knows
-	started  []Process // restarted by StartHelper
-	greeted  bool
-	exited   bool // QEMU has ended
-	stopping bool // the end of Run's context was noticed
-	again    bool // something happened while actions were carried out
-	dropped  uint64
-	before   uint64 // events dropped by earlier sessions
-	onEvent  func(qmp.Event)
-	asking   map[machine.Request]chan<- machine.Answer
-	last     machine.Request
-	settled  chan error
-	called   []chan<- struct{} // of requests with pending actions
-	outcome  *machine.Outcome
+	state   *machine.State
+	session *qmp.Session
+	lasting context.Context // as long as the session
+	lost    context.CancelFunc
+	pending map[uint64]*qmp.Pending
+	helpers []Process // running, as far as the State knows
+	started []Process // restarted by StartHelper
+	greeted bool
+	exited  bool // QEMU has ended
+	// cardsDone is closed when the last action of keepCards is done; nil before the first.
+	cardsDone <-chan struct{}
+	stopping  bool // the end of Run's context was noticed
+	again     bool // something happened while actions were carried out
+	dropped   uint64
+	before    uint64 // events dropped by earlier sessions
+	onEvent   func(qmp.Event)
+	asking    map[machine.Request]chan<- machine.Answer
+	last      machine.Request
+	settled   chan error
+	called    []chan<- struct{} // of requests with pending actions
+	outcome   *machine.Outcome
 }
 
 // request is a function for the Driver to call. called is closed when the resulting actions have been carried

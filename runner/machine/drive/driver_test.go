@@ -273,7 +273,7 @@ func TestRequestsAndTheConnection(t *testing.T) {
 	t.Parallel()
 	d := begin(t, true).runs(t)
 	_, err := d.Command(t.Context(), qmp.Command{Execute: "close"})
-	require.ErrorIs(t, err, qmp.ErrClosed, "it was said, and perhaps carried out")
+	require.ErrorIs(t, err, qmp.ErrClosed, "the command was sent, and perhaps executed")
 	reply, err := d.Command(t.Context(), qmp.Command{Execute: "query-uuid"})
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(reply))

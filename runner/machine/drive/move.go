@@ -32,6 +32,12 @@ func (d *Driver) Wanted() (list []reconcile.Drive) {
 	return list
 }
 
+// WantedCards returns the network cards that the active configuration wants plugged into the machine.
+func (d *Driver) WantedCards() (list []reconcile.Card) {
+	d.Do(func() { list = d.state.WantedCards() })
+	return list
+}
+
 // Happened returns a channel that receives a value when QEMU may have made progress with a migration. It depends
 // on QEMU's events, and some events may be lost.
 func (d *Driver) Happened() <-chan struct{} { return d.happened }

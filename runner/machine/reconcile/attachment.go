@@ -37,6 +37,7 @@ func AttachmentOf(rule plan.Disks, w Drive, slot Slot, file *os.File) (a Attachm
 	var node map[string]any
 	if w.NBD != nil {
 		node = serverNode(*w.NBD, a.Node, w.ReadOnly)
+		w.tuneNode(node)
 		if w.NBD.TLS != "" {
 			node["tls-creds"] = credentialsID(w.Serial)
 			a.Clear = []qmp.Command{removeCredentials(w.Serial)}
@@ -62,10 +63,12 @@ func AttachmentOf(rule plan.Disks, w Drive, slot Slot, file *os.File) (a Attachm
 		}
 		return a
 	}
-	a.Do = append(a.Do, commandOf("device_add", map[string]any{
+	device := map[string]any{
 		"driver": rule.Driver, "id": a.Node, "bus": rule.Buses[place], "drive": a.Node, "serial": w.Serial,
 		"werror": "stop", "rerror": "stop",
-	}))
+	}
+	w.tuneDevice(device)
+	a.Do = append(a.Do, commandOf("device_add", device))
 	return a
 }
 
@@ -107,9 +110,11 @@ func fileNode(w Drive, name, file string) map[string]any {
 	if w.Device != "" {
 		place["driver"], place["aio"], place["cache"] = "host_device", "native", map[string]any{"direct": true}
 	}
+	w.tuneData(place)
 	node := map[string]any{
-		"node-name": name, "driver": w.Format, "file": place, "read-only": w.ReadOnly, "discard": "unmap",
+		"node-name": name, "driver": w.Format, "file": place, "read-only": w.ReadOnly, "discard": place["discard"],
 	}
+	w.tuneNode(node)
 	if w.Format != "raw" {
 		node["backing"] = nil // no backing file
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vmop/qmp"
+	"vmop/vmspec"
 )
 
 // peripheral is where QEMU keeps devices that have an ID.
@@ -15,16 +16,33 @@ const peripheral = "/machine/peripheral/"
 // block is a block device; see BlockInfo in QEMU's QMP reference. A drive created with -blockdev is nameless, so
 // it is identified by its device.
 type block struct {
-	QDev     string `json:"qdev"`
-	Locked   bool   `json:"locked"`
-	TrayOpen bool   `json:"tray_open"`
-	Inserted *struct {
-		File  string `json:"file"`
-		Node  string `json:"node-name"`
-		Image struct {
-			Size int64 `json:"virtual-size"`
-		} `json:"image"`
-	} `json:"inserted"`
+	QDev     string    `json:"qdev"`
+	Locked   bool      `json:"locked"`
+	TrayOpen bool      `json:"tray_open"`
+	Inserted *inserted `json:"inserted"`
+}
+
+// inserted is the medium of a block device, with its limits per second.
+type inserted struct {
+	File  string `json:"file"`
+	Node  string `json:"node-name"`
+	Image struct {
+		Size int64 `json:"virtual-size"`
+	} `json:"image"`
+	IOPS       int          `json:"iops"`
+	IOPSRead   int          `json:"iops_rd"`
+	IOPSWrite  int          `json:"iops_wr"`
+	Bytes      vmspec.Bytes `json:"bps"`
+	BytesRead  vmspec.Bytes `json:"bps_rd"`
+	BytesWrite vmspec.Bytes `json:"bps_wr"`
+}
+
+// diskLimits returns the limits of the device.
+func (i *inserted) diskLimits() vmspec.DiskLimits {
+	return vmspec.DiskLimits{
+		IOPS: i.IOPS, IOPSRead: i.IOPSRead, IOPSWrite: i.IOPSWrite,
+		Bytes: i.Bytes, BytesRead: i.BytesRead, BytesWrite: i.BytesWrite,
+	}
 }
 
 // belongsTo reports whether the block device belongs to the device with the given ID. QEMU identifies it by the ID,

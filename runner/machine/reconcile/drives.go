@@ -55,6 +55,7 @@ type drives struct {
 	pace
 	rule   plan.Disks
 	opener *opener
+	cards  *cards // which share the ports; nil if none can be plugged in
 
 	want     []Drive
 	revision int64 // the revision that have was last compared with
@@ -293,8 +294,9 @@ func (p plugged) withBlock(devices []block) plugged {
 // openFile opens the file of a disk, and then attaches the disk.
 func (d *drives) openFile(w Drive, j *driveJob, now time.Time) {
 	var free []int
-	for place := range d.rule.Buses {
-		if !slices.ContainsFunc(d.have, func(p plugged) bool { return !p.cd && p.place == place }) {
+	for place, bus := range d.rule.Buses {
+		onBus := func(p plugged) bool { return !p.cd && p.place == place }
+		if !d.cards.usesBus(bus) && !slices.ContainsFunc(d.have, onBus) {
 			free = append(free, place)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/machine/usernet"
 	"vmop/runner/status"
+	"vmop/vmspec"
 )
 
 // Desired is the wanted configuration of a running machine. The zero value of a field, and a drive that is not
@@ -22,11 +23,19 @@ type Desired struct {
 	// size is reported as a problem. A size must be stable: if the file grows further, the part beyond the size
 	// is cut off.
 	Sizes map[int]int64
+	// Limits are the limits of disks, by their index in vm.drives. The zero value means no limits.
+	Limits map[int]vmspec.DiskLimits
 	// Drives are the disks that must be attached in addition to the disks that the machine was started with.
 	// Other attached disks are detached. nil leaves the disks unchanged.
 	Drives []Drive
 	// DrivesRevision is the revision of the configuration that contains Drives; 0 if it has no revision.
 	DrivesRevision int64
+	// Cards are the network cards that must be plugged in, in addition to the cards that the machine was started
+	// with. Other plugged cards are unplugged. nil leaves the cards unchanged.
+	Cards []Card
+	// Links are the link states of the network cards that the machine was started with, by their index in
+	// vm.network; true is up.
+	Links map[int]bool
 	// Ports are forwarded by user networks, by their index in vm.network.
 	Ports map[int][]usernet.Forward
 	// Password of the displays; nil means no password.
@@ -62,6 +71,9 @@ type Facts struct {
 	Drives status.Drives
 	// DrivesRevision is the last revision that all of Drives were compared with; 0: none.
 	DrivesRevision status.DrivesRevision
+	// NICs are the network cards that are plugged in, or must be, in addition to the cards that the machine was
+	// started with.
+	NICs status.NICs
 	// PasswordSerial counts the passwords that have been set. A changed expiry does not count.
 	PasswordSerial int
 	// ResetCounter is the last counter seen, or nil. A reset that the same step requests counts as seen.

@@ -19,6 +19,7 @@ type Machine struct {
 	last     uint64 // number of the newest request
 	servers  *servers
 	opener   *opener
+	keeper   *keeper
 	affinity *affinity // nil without a rule
 }
 
@@ -52,6 +53,8 @@ type Start struct {
 	Running bool
 	// Arriving reports that the guest comes from another runner, and with it the size of its memory.
 	Arriving bool
+	// Cards reports that network cards were plugged in before.
+	Cards bool
 	// Media are the files in the CD drives, by their index in vm.drives; "" is an empty drive. The media of
 	// drives that are not listed are queried.
 	Media map[int]string
@@ -77,6 +80,12 @@ type Step struct {
 	Servers []string
 	// Opens are drives. The caller opens the file or device of each drive, and passes it to Opened.
 	Opens []Drive
+	// Cards are network cards. The caller opens the tap of each, and passes it to CardOpened.
+	Cards []CardWish
+	// Released are the hardware addresses of cards. The caller closes their taps. Kept are lists of hardware
+	// addresses; the caller closes the taps of all other cards.
+	Released []string
+	Kept     [][]string
 	// Placements are for threads of QEMU. The caller carries them out, and passes each result to Placed.
 	Placements []Placement
 	// Wake is when Next must be called again if no input arrives before; it is later than now. Zero means that
@@ -86,7 +95,7 @@ type Step struct {
 
 // New returns the initial state of a machine.
 func New(rules plan.Rules, start Start) *Machine {
-	m := &Machine{inFlight: map[uint64]place{}, servers: &servers{}, opener: &opener{}}
+	m := &Machine{inFlight: map[uint64]place{}, servers: &servers{}, opener: &opener{}, keeper: &keeper{}}
 	state, blocks := &runState{running: start.Running, ran: start.Running}, &blockDevices{}
 	secret := &passwords{have: start.Password, sure: start.Password != nil}
 	m.rules = []follower{state}
@@ -94,6 +103,8 @@ func New(rules plan.Rules, start Start) *Machine {
 		rules = append(slices.Clone(rules), plan.Disks{})
 	}
 	var count *cpus
+	limits := newLimits(start, blocks)
+	var nics *cards
 	for _, r := range rules {
 		switch r := r.(type) {
 		case plan.CPUs:
@@ -109,13 +120,24 @@ func New(rules plan.Rules, start Start) *Machine {
 			m.rules = append(m.rules, newMedium(r, blocks, m.servers, start))
 		case plan.Disk:
 			m.rules = append(m.rules, newDiskRule(r, state, blocks))
+		case plan.Limits:
+			limits.rules = append(limits.rules, r)
 		case plan.Disks:
-			m.rules = append(m.rules, newDrives(r, m.opener, start))
+			limits.drives = newDrives(r, m.opener, start)
+			m.rules = append(m.rules, limits.drives)
+		case plan.NICs:
+			nics = newCards(r, m.keeper, start)
+			m.rules = append(m.rules, nics)
+		case plan.Link:
+			m.rules = append(m.rules, newLink(r, start))
 		case plan.Ports:
 			m.rules = append(m.rules, newPorts(r, start))
 		case plan.Password:
 			secret.displays = append(secret.displays, r)
 		}
+	}
+	if nics != nil {
+		nics.drives, limits.drives.cards = limits.drives, nics
 	}
 	if len(secret.displays) > 0 {
 		m.rules = append(m.rules, secret)
@@ -124,6 +146,7 @@ func New(rules plan.Rules, start Start) *Machine {
 		m.affinity.cpus = count
 		m.rules = append(m.rules, m.affinity)
 	}
+	m.rules = append(m.rules, limits) // after the drives, which it uses
 	// The block devices come last, because they collect the questions of the others.
 	m.rules = append(m.rules, newReset(state, start), blocks)
 	return m
@@ -136,6 +159,7 @@ func (m *Machine) Next(want Desired, now time.Time) Step {
 		r.nextStep(&want, now)
 	}
 	step.Servers, step.Opens = m.servers.drainAddresses(), m.opener.drainWishes()
+	m.keeper.drainInto(&step)
 	if m.affinity != nil {
 		step.Placements = m.affinity.drainPlacements()
 	}
@@ -178,6 +202,13 @@ func (m *Machine) Answers(address string, err error, now time.Time) {
 // immediately.
 func (m *Machine) Opened(d Drive, file *os.File, err error, now time.Time) bool {
 	return m.opener.noteOpened(d, file, err, now)
+}
+
+// CardOpened processes the descriptors for one of Step.Cards, or why its tap can't be opened. It reports whether
+// requests now contain the descriptors. If so, the caller must close each when its request is answered, and otherwise
+// immediately.
+func (m *Machine) CardOpened(w CardWish, open OpenCard, err error, now time.Time) bool {
+	return m.keeper.noteOpened(w, open, err, now)
 }
 
 // Placed processes the result of one of Step.Placements.

@@ -84,7 +84,7 @@ func (k *talk) waits(d time.Duration) {
 	k.t.Helper()
 	step := k.step()
 	for _, r := range step.Requests {
-		require.Fail(k.t, "something is said", line(r.Command))
+		require.Fail(k.t, "an unexpected command is sent", line(r.Command))
 	}
 	if d == 0 {
 		require.True(k.t, step.Wake.IsZero(), "wakes after %s", step.Wake.Sub(k.now))

@@ -22,6 +22,20 @@ const Temporary = "127.86.77.1"
 // List returns the command with the answer that Parse decodes.
 func List() qmp.Command { return monitorCommand("info usernet") }
 
+// Networks returns the command with the answer that Names decodes.
+func Networks() qmp.Command { return monitorCommand("info network") }
+
+// Names returns the names of all network cards and backends in an answer to Networks.
+func Names(said string) (names []string) {
+	for line := range strings.Lines(said) {
+		name, _, is := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "\\ "), ": ")
+		if is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Add makes QEMU listen. If QEMU refuses, Said returns the reason.
 func Add(netdev string, f Forward) qmp.Command {
 	return monitorCommand(fmt.Sprintf("hostfwd_add %s %s:%s:%d-:%d", netdev, f.Protocol, f.Address, f.Host, f.Guest))

@@ -141,7 +141,7 @@ func TestTheNetworkIsCut(t *testing.T) {
 						exactlyOne(t, s.to, s.from)
 						return
 					}
-					require.Fail(t, "the source knows what can't have been said")
+					require.Fail(t, "the source knows an answer that the target can't have sent")
 				case <-time.After(2 * s.silence):
 					require.NotEqual(t, "running", s.from.state())
 				}

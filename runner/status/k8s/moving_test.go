@@ -39,7 +39,7 @@ func TestATargetReportsForItselfUntilItHasTheGuest(t *testing.T) {
 	s = p.eventually("the target speaks", speaks)
 	require.Equal(t, "Booting", s.Runner.State)
 	p.patch("vm-runner", source)
-	p.eventually("it is said again", func(s v1.VirtualMachineStatus) bool { return speaks(s) && s.CPUs == 1 })
+	p.eventually("it is reported again", func(s v1.VirtualMachineStatus) bool { return speaks(s) && s.CPUs == 1 })
 }
 
 // The source stops reporting when the guest is handed over, unless the guest stays.
@@ -55,14 +55,14 @@ func TestASourceIsSilentWhenTheGuestLeaves(t *testing.T) {
 	p.eventually("the guest is copied", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	tell(t, tracker, leaving("Switching"), status.CPUs(3))
 	<-time.After(time.Second) // several times the delay that collects changes
-	p.eventually("nothing is said", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	p.eventually("it is not reported", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	tell(t, tracker, status.Moves{})
 	p.eventually("the guest stays", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 3 })
 	tell(t, tracker, leaving("Asking"), status.CPUs(4))
 	tell(t, tracker, status.Moves{}, status.Ended{Cause: vmstatus.CauseMoved},
 		status.Entered{State: vmstatus.StateStopped})
 	r.Close(t.Context())
-	p.eventually("nothing is said of the end", func(s v1.VirtualMachineStatus) bool {
+	p.eventually("the end is not reported", func(s v1.VirtualMachineStatus) bool {
 		return s.CPUs == 3 && s.Runner.Outcome == nil
 	})
 }

@@ -42,7 +42,7 @@ func TestFault31TheAPIServerIsAway(t *testing.T) {
 	})
 	require.EqualValues(t, 101, s.CPUs)
 	require.True(t, r.Heard())
-	require.Equal(t, 1, strings.Count(log.String(), "cannot be reached"), "it is said once")
+	require.Equal(t, 1, strings.Count(log.String(), "cannot be reached"), "it is logged once")
 	require.Contains(t, log.String(), "the status is reported again")
 
 	// The VM ends during an outage. Its runner waits only briefly, but reports the end if there is time.

@@ -133,7 +133,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 
 // runners lists all fields of the status that the runner writes.
 var runners = []string{
-	"runner", "arriving", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
+	"runner", "arriving", "vmType", "vmTypes", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
 	"displayPasswordSerial", "osinfo", "interfaces", "addresses",
 	"restartAwaitingArguments", "restartAwaitingChanges", "conditions", // the manager writes some of them
 }
@@ -167,6 +167,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"virtualMachineClassName":     `"eves"`,
 		"vmTypeImage":                 `{"image": "eves.example/a:1", "digest": "sha256:1"}`,
 		"architecture":                `"eves"`,
+		"typeSizes":                   `{"maximumRam": "64Gi"}`,
 		"consoleUser":                 `"eve"`,
 		"blockDeviceRefs":             `[{"kind": "VirtualDisk", "name": "eves", "attached": true}]`,
 		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,

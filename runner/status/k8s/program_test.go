@@ -95,7 +95,7 @@ func (c *container) start(uid string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		if p.t.Failed() {
-			p.t.Logf("the runner ended (%s); it said:\n%s", cmd.ProcessState, log)
+			p.t.Logf("the runner ended (%s); its output:\n%s", cmd.ProcessState, log)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func awaitText(t *testing.T, console net.Conn, text string) {
 	buffer := make([]byte, 4096)
 	for !bytes.Contains(said, []byte(text)) {
 		n, err := console.Read(buffer)
-		require.NoError(t, err, "the guest said:\n%s", said)
+		require.NoError(t, err, "the guest's output:\n%s", said)
 		said = append(said, buffer[:n]...)
 	}
 }

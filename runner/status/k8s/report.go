@@ -33,6 +33,7 @@ type metadata struct {
 type vmStatus struct {
 	Runner                   runner             `json:"runner"`
 	VMType                   string             `json:"vmType,omitempty"`
+	VMTypes                  string             `json:"vmTypes,omitempty"`
 	UUID                     string             `json:"uuid,omitempty"`
 	RunnerVersion            string             `json:"runnerVersion,omitempty"`
 	CPUs                     int                `json:"cpus"`
@@ -83,7 +84,8 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 			Outcome: outcomeOfEnd(s), Control: s.Control, Compared: s.Configuration.Compared,
 			Drives: attachedDrives(s.Drives), DrivesRevision: s.DrivesRevision, AwaitsServers: true,
 		},
-		VMType: cleanText(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
+		VMType: cleanText(s.VMType, longestValue), VMTypes: cleanText(s.VMTypes, longestValue),
+		UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: formatQuantity(s.RAM),
 		ConsoleClient: consoleClient(s), LoggedInUser: cleanText(s.LoggedInUser, longestValue),
 		DisplayPasswordSerial:    s.DisplayPasswordSerial,

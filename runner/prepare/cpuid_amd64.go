@@ -1,0 +1,4 @@
+package prepare
+
+// readCPUID returns two registers that the instruction CPUID sets for a leaf.
+func readCPUID(leaf uint32) (eax, ebx uint32)
