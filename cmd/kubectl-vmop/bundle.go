@@ -39,7 +39,8 @@ func newBundle(f *flags) *cobra.Command {
 			"collected are listed in errors.txt. Review the bundle before you share it.",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
+	cmd.Flags().StringVarP(&file, "file", "f", "",
+		"`FILE` to write to; - is standard output (default NAME-support.tar.gz)")
 	cli.CompleteFile(cmd, "file", "gz")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, vm, err := f.findVM(cmd, args)

@@ -26,37 +26,45 @@ func (n need) String() string {
 	return text
 }
 
-// verbNeeds returns the permissions that the verbs of this program require, in addition to reading the VM.
-func verbNeeds() map[string]need {
-	all := map[string]need{
-		"get": {"get", v1.GroupName, "vms", ""}, "create": {"create", v1.GroupName, "vms", ""},
-		"delete": {"delete", v1.GroupName, "vms", ""}, "expose": {"create", "", "services", ""},
-		"events": {"list", "", "events", ""}, "diff": {"update", v1.GroupName, "vms", ""},
-		"clone": {"create", v1.GroupName, "vms", ""}, "restore": {"patch", v1.GroupName, "vms", ""},
-		"resize": {"patch", v1.GroupName, "vms", ""}, "cd": {"patch", v1.GroupName, "vms", ""},
+// verbNeeds returns the permissions that each verb of this program requires, in addition to reading the VM. The verbs
+// without permissions work without the API server.
+func verbNeeds() map[string][]need {
+	of := func(verb, resource string) need { return need{verb, v1.GroupName, resource, ""} }
+	exec := need{"create", "", "pods", "exec"}
+	const disks, images, snapshots = "virtualdisks", "virtualimages", "virtualmachinesnapshots"
+	const attachments, operations = "virtualmachineblockdeviceattachments", "virtualmachineoperations"
+	all := map[string][]need{
+		"get": {of("get", "vms")}, "describe": {of("get", "vms")}, "why": {of("get", "vms")},
+		"create": {of("create", "vms")}, "clone": {of("create", "vms")}, "delete": {of("delete", "vms")},
+		"diff": {of("update", "vms")}, "restore": {of("patch", "vms")}, "resize": {of("patch", "vms")},
+		"cd insert": {of("patch", "vms")}, "cd eject": {of("patch", "vms")},
+		"expose": {{"create", "", "services", ""}}, "events": {{"list", "", "events", ""}},
+		"top":       {of("list", "vms"), exec},
+		"disk list": {of("list", disks)}, "disk create": {of("create", disks)}, "disk resize": {of("patch", disks)},
+		"image list": {of("list", images)}, "image pull": {of("create", images)},
+		"snapshot list": {of("list", snapshots)}, "snapshot create": {of("create", snapshots)},
+		"snapshot remove": {of("delete", snapshots)},
+		"pool list":       {of("list", "vmpools")}, "pool get": {of("list", "vmpools")},
+		"pool claim":   {{"patch", v1.GroupName, "vms", "status"}, of("create", operations)},
+		"pool release": {{"patch", v1.GroupName, "vms", "status"}},
+		"can-i":        {}, "help": {}, "version": {},
+		"completion bash": {}, "completion fish": {}, "completion powershell": {}, "completion zsh": {},
 	}
-	for verb, right := range map[string]string{
-		"list": "list", "create": "create", "resize": "patch", "remove": "delete",
-	} {
-		all["disk "+verb] = need{right, v1.GroupName, "virtualdisks", ""}
+	for word, resource := range map[string]string{"disk": disks, "image": images} {
+		all[word+" upload"] = []need{of("create", resource), exec}
+		all[word+" export"] = []need{of("patch", resource), exec}
+		all[word+" remove"] = []need{of("delete", resource)}
+		all[word+" attach"] = []need{of("create", attachments)}
+		all[word+" detach"] = []need{of("delete", attachments)}
 	}
-	for verb, right := range map[string]string{"list": "list", "create": "create", "remove": "delete"} {
-		all["snapshot "+verb] = need{right, v1.GroupName, "virtualmachinesnapshots", ""}
-	}
-	for verb, right := range map[string]string{"attach": "create", "detach": "delete"} {
-		all["disk "+verb] = need{right, v1.GroupName, "virtualmachineblockdeviceattachments", ""}
-	}
-	for _, verb := range []string{"claim", "release"} {
-		all["pool "+verb] = need{"patch", v1.GroupName, "vms", "status"}
-	}
-	for _, verb := range []string{"start", "stop", "restart", "reset"} {
-		all[verb] = need{"create", v1.GroupName, "virtualmachineoperations", ""}
+	for _, verb := range []string{"start", "stop", "restart", "reset", "migrate", "evict"} {
+		all[verb] = []need{of("create", operations)}
 	}
 	for _, verb := range []string{
-		"pause", "resume", "console", "vnc", "spice", "screenshot", "ssh", "scp", "port-forward", "plan",
+		"pause", "resume", "reclaim", "console", "vnc", "spice", "screenshot", "ssh", "scp", "port-forward", "plan",
 		"support-bundle",
 	} {
-		all[verb] = need{"create", "", "pods", "exec"}
+		all[verb] = []need{exec}
 	}
 	return all
 }
@@ -65,22 +73,19 @@ func newCanI(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "can-i [VERB] [NAME]", Short: "Check your permissions for a VM", GroupID: groupLook,
 		Long: "Check whether the API server allows you what a verb of this program needs. Without VERB\n" +
-			"all verbs are listed. The exit code is 0 for yes and 1 for no. spec.permissions applies\n" +
-			"to the manager's pages only.",
-		Example:           "  kubectl vmop can-i console web\n  kubectl vmop can-i",
-		ValidArgsFunction: cobra.FixedCompletions(canVerbs(), cobra.ShellCompDirectiveNoFileComp),
+			"the result for each verb that needs permissions is listed. The exit code is 0 for yes and\n" +
+			"1 for no. spec.permissions applies to the manager's pages only.",
+		Example: "  kubectl vmop can-i console web\n  kubectl vmop can-i",
 	}
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 4:
-			return cli.UsageError{Err: errors.New("usage: kubectl vmop can-i [VERB] [NAME]")}
-		case len(args) == 0:
-			return nil
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if verb, _ := canVerb(args); !slices.Contains(canVerbs(), verb) {
-			return cli.UsageError{Err: fmt.Errorf("can-i %s: must be one of %s", verb, strings.Join(canVerbs(), ", "))}
-		}
-		return nil
+		return listVerbs(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		_, _, err := chooseVerb(cmd.Root(), args)
+		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := f.connectTo(cmd)
@@ -90,7 +95,10 @@ func newCanI(f *flags) *cobra.Command {
 		if len(args) == 0 {
 			return c.listRights(cmd)
 		}
-		verb, rest := canVerb(args)
+		verb, rest, err := chooseVerb(cmd.Root(), args)
+		if err != nil {
+			return err
+		}
 		name, _ := splitName(rest)
 		missing, err := c.missingRight(cmd, verb, diskNoun().bareName(name))
 		if err != nil {
@@ -107,55 +115,104 @@ func newCanI(f *flags) *cobra.Command {
 	return cmd
 }
 
-// canVerb splits the verb off the arguments: VERB, disk VERB or snapshot VERB.
-func canVerb(args []string) (verb string, rest []string) {
-	if len(args) > 1 && slices.Contains([]string{"disk", "pool", "snapshot"}, args[0]) {
-		return args[0] + " " + args[1], args[2:]
+// listVerbs returns all verbs that the help of a command shows, as typed.
+func listVerbs(cmd *cobra.Command) (all []string) {
+	for _, verb := range cmd.Commands() {
+		if !verb.IsAvailableCommand() && verb.Name() != "help" {
+			continue
+		}
+		if verb.HasSubCommands() {
+			all = append(all, listVerbs(verb)...)
+			continue
+		}
+		all = append(all, typedVerb(verb))
 	}
-	return args[0], args[1:]
+	return all
 }
 
-func canVerbs() []string {
-	var verbs []string
-	for verb := range verbNeeds() {
-		verbs = append(verbs, verb)
+// typedVerb returns a verb as typed: VERB, or disk VERB.
+func typedVerb(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
+}
+
+// chooseVerb splits the verb off the arguments. Without arguments, verb is "".
+func chooseVerb(root *cobra.Command, args []string) (verb string, rest []string, err error) {
+	if len(args) == 0 {
+		return "", nil, nil
 	}
-	slices.Sort(verbs)
-	return verbs
+	cmd, rest := root, args
+	for cmd.HasSubCommands() {
+		if len(rest) == 0 {
+			return "", nil, cli.UsageError{Err: fmt.Errorf("can-i %s: add one of its verbs: %s", typedVerb(cmd),
+				strings.Join(listVerbs(cmd), ", "))}
+		}
+		i := slices.IndexFunc(cmd.Commands(), func(sub *cobra.Command) bool {
+			return !sub.Hidden && (sub.Name() == rest[0] || sub.HasAlias(rest[0]))
+		})
+		if i < 0 {
+			return "", nil, cli.NoArguments(cmd, rest)
+		}
+		cmd, rest = cmd.Commands()[i], rest[1:]
+	}
+	if len(rest) > 2 { // vm NAME
+		return "", nil, cli.UsageError{Err: errors.New("usage: kubectl vmop can-i [VERB] [NAME]")}
+	}
+	return typedVerb(cmd), rest, nil
 }
 
 func (c *cluster) listRights(cmd *cobra.Command) error {
 	rows := [][]string{{"VERB", "ALLOWED", "WHY NOT"}}
-	for _, verb := range canVerbs() {
-		missing, err := c.missingRight(cmd, verb, "")
-		if err != nil {
-			return err
+	answers := map[need]string{}
+	for _, verb := range listVerbs(cmd.Root()) {
+		needs := verbNeeds()[verb]
+		if len(needs) == 0 {
+			continue
 		}
-		allowed := "yes"
-		if missing != "" {
-			allowed = "no"
+		allowed, missing := "yes", ""
+		for _, n := range needs {
+			answer, known := answers[n]
+			if !known {
+				var err error
+				if answer, err = c.reviewNeed(cmd, n, ""); err != nil {
+					return err
+				}
+				answers[n] = answer
+			}
+			if answer != "" && missing == "" {
+				allowed, missing = "no", answer
+			}
 		}
 		rows = append(rows, []string{verb, allowed, missing})
 	}
 	return cli.Table(cmd.OutOrStdout(), rows)
 }
 
-// missingRight describes the permission that the user lacks for a verb, or returns "".
-func (c *cluster) missingRight(cmd *cobra.Command, verb, name string) (string, error) {
+// missingRight describes the first permission that the user lacks for a verb, or returns "".
+func (c *cluster) missingRight(cmd *cobra.Command, verb, name string) (missing string, err error) {
+	for _, n := range verbNeeds()[verb] {
+		of := name
+		switch named := []string{"vms", "virtualdisks", "virtualimages", "virtualmachinesnapshots"}; {
+		case n.resource == "pods" && name != "" && !strings.Contains(verb, " "):
+			vm, err := c.getVM(cmd.Context(), name)
+			if err != nil { // the user may not read it
+				vm = &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			}
+			of = podNameOf(vm)
+		case !slices.Contains(named, n.resource) || n.verb == "create":
+			of = ""
+		}
+		if missing, err = c.reviewNeed(cmd, n, of); missing != "" || err != nil {
+			return missing, err
+		}
+	}
+	return "", nil
+}
+
+// reviewNeed asks the API server for a permission. It describes the permission if the user lacks it, or returns "".
+func (c *cluster) reviewNeed(cmd *cobra.Command, n need, name string) (missing string, err error) {
 	reviews, err := c.reviewClient()
 	if err != nil {
 		return "", err
-	}
-	n := verbNeeds()[verb]
-	switch {
-	case n.resource == "pods" && name != "":
-		vm, err := c.getVM(cmd.Context(), name)
-		if err != nil { // the user may not read it
-			vm = &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		}
-		name = podNameOf(vm)
-	case !slices.Contains([]string{"vms", "virtualdisks", "virtualmachinesnapshots"}, n.resource) || n.verb == "create":
-		name = ""
 	}
 	var question review.SelfSubjectAccessReview
 	question.Spec.ResourceAttributes = &review.ResourceAttributes{

@@ -29,9 +29,9 @@ func newResize(f *flags) *cobra.Command {
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
-	cmd.Flags().Int64Var(&cpus, "cpus", 0, "`number` of CPUs")
-	cmd.Flags().StringVar(&ram, "ram", "", "`size` of memory, such as 8Gi")
-	w.addFlags(cmd, "the guest has them, or the VM isn't running")
+	cmd.Flags().Int64Var(&cpus, "cpus", 0, "`NUMBER` of CPUs")
+	cmd.Flags().StringVar(&ram, "ram", "", "`SIZE` of memory, such as 8Gi")
+	w.addFlags(cmd, "the guest has the new size, or the VM isn't running")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var number *int64
 		if cmd.Flags().Changed("cpus") {
@@ -102,22 +102,23 @@ func newCD(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("usage: kubectl vmop cd insert|eject NAME …")}
 		},
 	}
-	cmd.AddCommand(f.newMedium("insert NAME IMAGE", "Insert a medium", "inserted", 1),
-		f.newMedium("eject NAME", "Eject the medium", "ejected", 0))
+	const insert = "Insert a medium. IMAGE is a file of the image repository, such as debian.iso, or a URL."
+	cmd.AddCommand(f.newMedium("insert NAME IMAGE", "Insert a medium", insert, "inserted", 1),
+		f.newMedium("eject NAME", "Eject the medium", "Eject the medium.", "ejected", 0))
 	return cmd
 }
 
-func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
+func (f *flags) newMedium(use, short, long, done string, images int) *cobra.Command {
 	var form string
 	var drive int
 	cmd := &cobra.Command{
 		Use: use, Short: short,
-		Long: short + ". IMAGE is a file of the image repository, such as debian.iso, or a URL. A VM with several\n" +
-			"CD drives needs --drive: the place in spec.vm.disks, from 0.",
+		Long: long + "\nA VM with several CD drives needs --drive.",
 	}
 	f.aVMAnd(cmd, images, images)
 	doneFlag(cmd, &form)
-	cmd.Flags().IntVar(&drive, "drive", -1, "`place` of the drive in spec.vm.disks")
+	cmd.Flags().IntVar(&drive, "drive", -1, "`INDEX` of the drive in spec.vm.disks, from 0 (default the only CD drive)")
+	cmd.Flags().Lookup("drive").DefValue = "0" // pflag would show -1
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		_, rest := splitName(args)
 		image := strings.Join(rest, "")

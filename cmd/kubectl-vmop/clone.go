@@ -55,16 +55,14 @@ func newClone(f *flags) *cobra.Command {
 	}
 	doneFlag(cmd, &o.form)
 	p := cmd.Flags()
-	p.StringVar(&o.snapshot, "snapshot", "", "`name` of the VirtualMachineSnapshot")
+	p.StringVar(&o.snapshot, "snapshot", "", "`NAME` of the VirtualMachineSnapshot")
 	vmSnapshots().completeFlag(f, cmd, "snapshot")
-	p.BoolVar(&o.start, "start", false, "start it")
+	p.BoolVar(&o.start, "start", false, "start the VM")
 	o.required.addFlag(cmd, "true")
-	p.StringVar(&o.dryRun, "dry-run", "none",
-		"none; client (also without =VALUE): print what would be created; server: the API server also checks it")
+	dryRunFlag(cmd, &o.dryRun)
 	p.Lookup("dry-run").NoOptDefVal = "client"
-	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
 	p.BoolVar(&o.w.wait, "wait", false, "wait until the guest is running; needs --start")
-	p.DurationVar(&o.w.limit, "timeout", 0, "limit for the snapshot and for --wait, such as 30m (0: none)")
+	o.w.addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.dryRun != "none" && o.dryRun != "client" && o.dryRun != "server":

@@ -40,7 +40,7 @@ func (f *flags) addTo(root *cobra.Command) {
 	f.rules = clientcmd.NewDefaultClientConfigLoadingRules()
 	p := root.PersistentFlags()
 	p.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
-		"kubeconfig `file`; default KUBECONFIG, then ~/.kube/config")
+		"kubeconfig `FILE` (default $KUBECONFIG, then ~/.kube/config)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.ContextOverrideFlags.Namespace.ShortName = "n"
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"

@@ -55,7 +55,7 @@ func newPluginCommand() *cobra.Command {
 	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDiskCommand(&f), newImage(&f),
 		newSnapshot(&f), newClone(&f), newRestore(&f), newDelete(&f), newPool(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
-		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
+		f.newKubectl("describe", "Show the details of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newTop(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
 	root.AddCommand(newMigrate(&f), newEvict(&f), newReclaim(&f), newMissingVerb("migrate-cancel",
 		"a migration is ended by deleting its operation", "kubectl get vmop, kubectl delete vmop OPERATION"))

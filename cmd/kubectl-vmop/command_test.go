@@ -3,11 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	v1 "vmop/api/v1"
@@ -16,30 +17,49 @@ import (
 	"vmop/runner/status/k8s"
 )
 
-// verbs returns all verbs that the help shows, as typed.
-func verbs(cmd *cobra.Command) (all []string) {
-	for _, verb := range cmd.Commands() {
-		if !verb.IsAvailableCommand() {
-			continue
-		}
-		if verb.HasSubCommands() {
-			all = append(all, verbs(verb)...)
-			continue
-		}
-		all = append(all, strings.TrimPrefix(verb.CommandPath(), "kubectl vmop "))
-	}
-	return all
-}
-
 // The page shows every verb with an example.
 func TestThePageHasEveryVerb(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/reference/kubectl.md")
 	require.NoError(t, err)
-	for _, verb := range verbs(newPluginCommand()) {
+	for _, verb := range listVerbs(newPluginCommand()) {
 		if verb != "help" && verb != "version" && !strings.HasPrefix(verb, "completion") {
 			require.Contains(t, string(page), "kubectl vmop "+verb+" ", verb)
 		}
+	}
+}
+
+// can-i checks every verb of the program, and suggests a verb for a wrong one.
+func TestCanIKnowsEveryVerb(t *testing.T) {
+	t.Parallel()
+	root := newPluginCommand()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	verbs, needs := listVerbs(root), verbNeeds()
+	require.ElementsMatch(t, slices.Collect(maps.Keys(needs)), verbs)
+	for _, verb := range verbs {
+		for _, rest := range [][]string{{}, {"web"}, {"vm", "web"}} {
+			got, name, err := chooseVerb(root, append(strings.Fields(verb), rest...))
+			require.NoError(t, err, verb)
+			require.Equal(t, verb, got)
+			require.Equal(t, rest, name, verb)
+		}
+	}
+	got, _, err := chooseVerb(root, []string{"disk", "rm", "data"})
+	require.NoError(t, err, "an alias")
+	require.Equal(t, "disk remove", got)
+	for text, want := range map[string]string{
+		"migrat web":     "there is no verb \"migrat\" (did you mean migrate?)",
+		"reboot web":     "there is no verb \"reboot\" (did you mean restart?)",
+		"disk uplaod":    "there is no verb \"uplaod\" (did you mean upload?)",
+		"image delete x": "there is no verb \"delete\" (did you mean remove?)",
+		"disk":           "can-i disk: add one of its verbs: disk attach, disk create, disk detach, disk export, ",
+		"start vm web x": "usage: kubectl vmop can-i [VERB] [NAME]",
+		"takeover web":   "there is no verb \"takeover\" (\"kubectl vmop help\" lists them)",
+	} {
+		_, _, err := chooseVerb(root, strings.Fields(text))
+		require.ErrorContains(t, err, want)
+		require.ErrorAs(t, err, new(cli.UsageError))
 	}
 }
 

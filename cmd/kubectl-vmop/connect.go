@@ -26,8 +26,8 @@ func newConsole(f *flags) *cobra.Command {
 		Example: "  kubectl vmop console web\n  kubectl vmop console web --log | grep -i error",
 	}
 	f.oneVM(cmd)
-	modes.Add(cmd, "; on a terminal, Ctrl-C disconnects, too")
-	cmd.Flags().BoolVar(&log, "log", false, "print the last 64 KiB of the guest's output, and end")
+	modes.Add(cmd, "; on a terminal, Ctrl-C also disconnects")
+	cmd.Flags().BoolVar(&log, "log", false, "print the last 64 KiB of the guest's output, and exit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		mode, err := modes.Mode()
 		if err != nil {
@@ -92,8 +92,8 @@ func printLog(cmd *cobra.Command, client attach.Runner) error {
 type listenFlags struct{ host, port string }
 
 func (l *listenFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&l.host, "address", "127.0.0.1", "`address` of this computer to listen on")
-	cmd.Flags().StringVar(&l.port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
+	cmd.Flags().StringVar(&l.host, "address", "127.0.0.1", "`ADDRESS` of this computer to listen on")
+	cmd.Flags().StringVar(&l.port, "port", "0", "`PORT` of this computer to listen on; 0 is any free port")
 }
 
 func (l *listenFlags) listenAddress() string { return net.JoinHostPort(l.host, l.port) }
@@ -105,13 +105,14 @@ func newVNC(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Open the screen in a viewer", GroupID: groupUse,
 		Long: "Open the VM's screen in a VNC viewer, and return when the viewer is closed. With\n" +
-			"--proxy-only no viewer is opened; connect your own until Ctrl-C. The VM needs\n" +
+			"--proxy-only or --port no viewer is opened; connect your own until Ctrl-C. The VM needs\n" +
 			"spec.vm.display of any kind. All users of this computer can connect to the port.",
 		Example: "  kubectl vmop vnc web\n  kubectl vmop vnc web --proxy-only --port 5901    # vncviewer 127.0.0.1::5901",
 	}
 	f.oneVM(cmd)
 	modes.Add(cmd, "")
-	cmd.Flags().BoolVar(&proxyOnly, "proxy-only", false, "open no viewer, print the port of this computer for one")
+	cmd.Flags().BoolVar(&proxyOnly, "proxy-only", false,
+		"print the port for your own viewer instead of opening one; --port implies it")
 	listen.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		mode, err := modes.Mode()
@@ -152,8 +153,8 @@ func newSPICE(f *flags) *cobra.Command {
 	}
 	f.oneVM(cmd)
 	p := cmd.Flags()
-	p.StringVarP(&v.File, "output-file", "o", "", "`file` to write for a viewer, instead of opening one")
-	p.BoolVar(&v.TakeOver, "take-over", false, "disconnect another client")
+	p.StringVarP(&v.File, "output-file", "o", "", "`FILE` to write for a viewer, instead of opening one")
+	p.BoolVar(&v.TakeOver, "take-over", false, "disconnect the client that uses the screen")
 	listen.addFlags(cmd)
 	cli.CompleteFile(cmd, "output-file", "vv")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -174,7 +175,7 @@ func newScreenshot(f *flags) *cobra.Command {
 		Long: "Save the VM's screen as PNG, by default to NAME.png.",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`FILE` to write to; - is standard output (default NAME.png)")
 	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		g, err := f.findGuest(cmd, args, false)
@@ -202,8 +203,8 @@ func newPortForward(f *flags) *cobra.Command {
 		Example: "  kubectl vmop port-forward web 8080:80 22", GroupID: groupUse,
 	}
 	f.aVMAnd(cmd, 1, -1)
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`address` of this computer to listen on")
-	cmd.Flags().BoolVar(&stdio, "stdio", false, "use the standard streams instead of listening")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`ADDRESS` of this computer to listen on")
+	cmd.Flags().BoolVar(&stdio, "stdio", false, "connect the standard streams to the port, instead of listening")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		_, ports := splitName(args)
 		pairs, err := attach.PortPairs(ports)

@@ -45,8 +45,7 @@ func newCreate(f *flags) *cobra.Command {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.addFlags(cmd)
-	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
-	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
+	dryRunFlag(cmd, &dryRun)
 	w.addFlags(cmd, "the guest is running; needs --start")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name, _ = splitName(args)
@@ -101,21 +100,27 @@ func (c *cluster) createVM(ctx context.Context, vm *v1.VirtualMachine, dry bool,
 
 func (d *draft) addFlags(cmd *cobra.Command) {
 	p := cmd.Flags()
-	p.StringVar(&d.vmType, "type", "", "VM type: standard (the default), cloud, windows, microvm, pc, arm64, or your own")
-	p.StringArrayVar(&d.options, "option", nil, "`name=value` of an option of the VM type, may be repeated")
-	p.Int32Var(&d.cpus, "cpus", 1, "`number` of CPUs")
-	p.StringVar(&d.ram, "ram", "1Gi", "`size` of memory")
-	p.StringArrayVar(&d.disks, "disk", nil, "`size` of a new disk, may be repeated")
-	p.StringVar(&d.class, "storage-class", "", "`class` of the disks' volumes; default: the cluster's default")
-	p.StringVar(&d.cd, "cd", "", "`image` in a CD drive: a file of the image repository or a URL")
-	p.StringVar(&d.vmClass, "class", "", "`name` of the VirtualMachineClass with the VM's defaults")
-	p.StringVar(&d.network, "network", "", "user (the default; with --class the class's), masquerade, none, or tap:BRIDGE")
-	p.StringVar(&d.display, "display", "spice", "spice, vnc or none")
-	p.StringVar(&d.firmware, "firmware", "", "uefi (the default), uefi-4m, secure, secure-4m or bios")
-	p.StringVar(&d.user, "user", "", "`user` that cloud-init makes in the guest")
-	p.StringVar(&d.keyFile, "ssh-key", "", "`file` with the public key of that user")
-	p.BoolVar(&d.start, "start", false, "start it")
-	p.StringVar(&d.policy, "run-policy", "", "AlwaysOn, AlwaysOnUnlessStoppedManually, Manual or AlwaysOff: `when` it runs")
+	p.StringVar(&d.vmType, "type", "",
+		"VM `TYPE`: standard, cloud, windows, microvm, pc, arm64 or yours (default the class's, otherwise standard)")
+	p.StringArrayVar(&d.options, "option", nil, "set an option of the VM type, `NAME=VALUE`; may be repeated")
+	p.Int32Var(&d.cpus, "cpus", 1, "`NUMBER` of CPUs")
+	p.StringVar(&d.ram, "ram", "1Gi", "`SIZE` of memory, such as 4Gi")
+	p.StringArrayVar(&d.disks, "disk", nil, "`SIZE` of a new disk, such as 20Gi; may be repeated")
+	p.StringVar(&d.class, "storage-class", "", "storage `CLASS` of new volumes (default the cluster's default class)")
+	p.StringVar(&d.cd, "cd", "", "`IMAGE` in a CD drive: a file of the image repository, or a URL")
+	p.StringVar(&d.vmClass, "class", "", "`NAME` of the VirtualMachineClass with the VM's defaults")
+	p.StringVar(&d.network, "network", "",
+		"kind of `NETWORK`: user, masquerade, none or tap:BRIDGE (default the class's, otherwise user)")
+	p.StringVar(&d.display, "display", "",
+		"kind of `DISPLAY`: spice, vnc or none (default the class's, otherwise spice)")
+	p.StringVar(&d.firmware, "firmware", "",
+		"kind of `FIRMWARE`: uefi, uefi-4m, secure, secure-4m or bios (default the class's, otherwise uefi)")
+	p.StringVar(&d.user, "user", "", "`NAME` of a user that cloud-init creates in the guest")
+	p.StringVar(&d.keyFile, "ssh-key", "",
+		"`FILE` with the public key of that user (default ~/.ssh/id_ed25519.pub, then id_ecdsa.pub)")
+	p.BoolVar(&d.start, "start", false, "start the VM")
+	p.StringVar(&d.policy, "run-policy", "",
+		"run `POLICY`: AlwaysOn, AlwaysOnUnlessStoppedManually, Manual or AlwaysOff")
 	cli.CompleteFlag(cmd, "run-policy", "AlwaysOn", "AlwaysOnUnlessStoppedManually", "Manual", "AlwaysOff")
 	cli.CompleteFlag(cmd, "type", "standard", "cloud", "windows", "microvm", "pc", "arm64")
 	cli.CompleteFlag(cmd, "network", "user", "masquerade", "none", "tap:br0")
@@ -159,12 +164,16 @@ func (d *draft) draftVM() (*v1.VirtualMachine, error) {
 		m.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
 	case "tap":
 		m.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: bridge}}}
-	case "", "none":
+	case "none":
+		m.Networks = []v1.Network{} // unlike nil, this replaces the class's networks
+	case "":
 	default:
 		return nil, fmt.Errorf("--network %s: must be user, masquerade, none or tap:BRIDGE", d.network)
 	}
 	switch d.display {
-	case "spice": // the default
+	case "": // of the class, otherwise SPICE
+	case "spice":
+		m.Display = &v1.Display{Spice: &v1.Spice{}}
 	case "vnc":
 		m.Display = &v1.Display{VNC: &v1.VNC{}}
 	case "none":

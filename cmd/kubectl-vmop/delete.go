@@ -25,8 +25,8 @@ func newDelete(f *flags) *cobra.Command {
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
-	cmd.Flags().BoolVar(&disks, "disks", false, "delete the disks as well; their data are lost")
-	w.addFlags(cmd, "the guest has shut down and the VM is gone")
+	cmd.Flags().BoolVar(&disks, "disks", false, "also delete the disks, with all their data")
+	w.addFlags(cmd, "the guest has shut down and the VM is deleted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:

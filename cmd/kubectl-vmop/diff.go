@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,12 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/internal/cli"
 	"vmop/internal/readfile"
 	"vmop/internal/yamlfile"
+	"vmop/manager/vm/decide"
 	"vmop/manager/vm/objects"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
@@ -65,8 +68,7 @@ func newDiff(f *flags) *cobra.Command {
 		}
 		switch {
 		case err != nil && exitCode(err) == exitFailed:
-			cmd.PrintErrln("kubectl-vmop:", errorText(err))
-			return cli.ExitError{Code: cli.ExitUsage} // exit code 1 would mean differences
+			return cli.UsageError{Err: err} // exit code 1 would mean differences
 		case err != nil:
 			return err
 		case len(found.Now)+len(found.Later)+len(found.Start) > 0:
@@ -89,14 +91,28 @@ func readVM(in io.Reader, file string) (*v1.VirtualMachine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the definition: %w", err)
 	}
-	var vm v1.VirtualMachine
-	if err := yaml.UnmarshalStrict(text, &vm); err != nil {
+	var object map[string]any
+	if err := yaml.UnmarshalStrict(text, &object); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	var vm v1.VirtualMachine
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, &vm, true); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, explainFields(err))
 	}
 	if vm.Kind != "VirtualMachine" || vm.Name == "" {
 		return nil, fmt.Errorf("read %s: the file must be a VirtualMachine with a name", file)
 	}
 	return &vm, nil
+}
+
+// explainFields adds questions to an error about unknown fields.
+func explainFields(err error) error {
+	var all []error
+	paths, hints := decide.UnknownFields(err)
+	for i, path := range paths {
+		all = append(all, errors.New(strings.TrimSuffix(path+": there is no such field ("+hints[i]+")", " ()")))
+	}
+	return cmp.Or(errors.Join(all...), err)
 }
 
 // compareDefinition returns the changes that would result from replacing a VM's definition.

@@ -25,7 +25,7 @@ func (w *awaiting) addFlags(cmd *cobra.Command, until string) {
 	w.waiting.addFlags(cmd, until)
 	w.wait = true
 	wait := cmd.Flags().Lookup("wait")
-	wait.DefValue, wait.Usage = "true", wait.Usage+"; --wait=false doesn't wait"
+	wait.DefValue, wait.Usage = "true", wait.Usage+"; --wait=false returns immediately"
 }
 
 // takesVM makes a verb require the names of a VM and of a disk or image, and complete them.
@@ -121,7 +121,7 @@ func newDetach(f *flags, n noun, ref func(string) v1.AttachedDeviceRef, cmd *cob
 	var w awaiting
 	n.takesVM(f, cmd)
 	doneFlag(cmd, &form)
-	w.addFlags(cmd, "the guest has let go of the "+n.word)
+	w.addFlags(cmd, "the guest has released the "+n.word)
 	cmd.RunE = f.inCluster(&w.waiting, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		vm, rest := splitName(args)
 		all, err := c.attachmentsOf(ctx, vm, n.word, ref(rest[0]))

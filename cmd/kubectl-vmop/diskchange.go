@@ -26,7 +26,7 @@ func newDiskResize(f *flags) *cobra.Command {
 	}
 	diskNoun().takeName(f, cmd, 1, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
-	w.addFlags(cmd, "the volume is as large, or only waits for a VM to start that has it")
+	w.addFlags(cmd, "the volume has grown, or waits for a VM with the disk to start")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := diskNoun().bareName(args[0])
 		if _, err := resource.ParseQuantity(args[1]); err != nil {
@@ -73,7 +73,7 @@ func newDiskRemove(f *flags) *cobra.Command {
 	}
 	diskNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
-	w.addFlags(cmd, "it is gone")
+	w.addFlags(cmd, "the disk is deleted")
 	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		name := diskNoun().bareName(args[0])
 		d, err := c.disks.Get(ctx, name, metav1.GetOptions{})

@@ -43,9 +43,8 @@ func newDiskCreate(f *flags) *cobra.Command {
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.addFlags(f, cmd)
-	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
-	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
-	w.addFlags(cmd, "VMs can have it")
+	dryRunFlag(cmd, &dryRun)
+	w.addFlags(cmd, "VMs can use the disk, or the storage waits for its first VM")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name = diskNoun().bareName(args[0])
 		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
@@ -122,11 +121,12 @@ func (c *cluster) createDisk(
 // addVolume adds the flags for the volume.
 func (d *diskDraft) addVolume(cmd *cobra.Command) {
 	p := cmd.Flags()
-	p.StringVar(&d.size, "size", "", "`size` of the volume, such as 20Gi")
-	p.StringVar(&d.class, "storage-class", "", "`class` of the volume; default: the cluster's default")
-	p.StringVar(&d.mode, "volume-mode", "", "Block (the default), or Filesystem: the disk is a file in the volume")
+	p.StringVar(&d.size, "size", "", "`SIZE` of the volume, such as 20Gi")
+	p.StringVar(&d.class, "storage-class", "", "storage `CLASS` of new volumes (default the cluster's default class)")
+	p.StringVar(&d.mode, "volume-mode", "", "volume `MODE`: Block, or Filesystem for a disk in a file (default Block)")
 	p.BoolVar(&d.manyNodes, "many-nodes", false,
-		"nodes can have it at the same time, if the storage lets them\n(ReadWriteMany): a VM with it can move while it is running")
+		"let several nodes use the volume at the same time (ReadWriteMany), if the storage supports it:\na running "+
+			"VM with the disk can then move")
 	cli.CompleteFlag(cmd, "volume-mode", "Block", "Filesystem")
 	cli.CompleteFlag(cmd, "size")
 	cli.CompleteFlag(cmd, "storage-class")
@@ -135,18 +135,20 @@ func (d *diskDraft) addVolume(cmd *cobra.Command) {
 func (d *diskDraft) addFlags(f *flags, cmd *cobra.Command) {
 	d.addVolume(cmd)
 	p := cmd.Flags()
-	p.StringVar(&d.ofImage, "image", "", "`name` of a VirtualImage, cvi/NAME of a ClusterVirtualImage")
-	p.StringVar(&d.ofDisk, "disk", "", "`name` of a VirtualDisk, which is copied while no VM has it")
-	p.StringVar(&d.ofClaim, "claim", "", "`name` of a PersistentVolumeClaim with the label vmoperator.jdrupes.org/data-source=true,\n"+
-		"which is copied while nothing writes to it")
-	p.BoolVar(&d.upload, "upload", false, "the image is sent later: kubectl vmop disk|image upload NAME FILE")
-	p.StringVar(&d.url, "url", "", "`URL` of an image on a web server")
-	p.StringVar(&d.checksum, "checksum", "", "`checksum` of what --url transfers: sha256:HEX, sha512:HEX or md5:HEX")
-	p.StringVar(&d.containerImage, "container-image", "", "container `image` with an image of a disk in its folder /disk")
-	p.StringVar(&d.snapshot, "snapshot", "", "`name` of a VirtualDiskSnapshot")
-	p.StringVar(&d.vmSnapshot, "vm-snapshot", "", "`SNAPSHOT/DISK`: a VirtualMachineSnapshot, and a VirtualDisk that is in it")
-	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
-	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that are trusted as well")
+	p.StringVar(&d.ofImage, "image", "", "copy the VirtualImage `NAME`, or the ClusterVirtualImage cvi/NAME")
+	p.StringVar(&d.ofDisk, "disk", "", "copy the VirtualDisk `NAME` while no VM uses it")
+	p.StringVar(&d.ofClaim, "claim", "",
+		"copy the PersistentVolumeClaim `NAME` while no pod writes to it; it needs the "+
+			"label\nvmoperator.jdrupes.org/data-source=true")
+	p.BoolVar(&d.upload, "upload", false, "let the disk or image wait for kubectl vmop disk|image upload NAME FILE")
+	p.StringVar(&d.url, "url", "", "import the image at this `URL` of a web server")
+	cli.ChecksumFlag(p, &d.checksum, "the data that --url transfers")
+	p.StringVar(&d.containerImage, "container-image", "",
+		"import the disk image in the folder /disk of this container `IMAGE`, or in an OCI artifact")
+	p.StringVar(&d.snapshot, "snapshot", "", "copy the VirtualDiskSnapshot `NAME`")
+	p.StringVar(&d.vmSnapshot, "vm-snapshot", "", "copy a VirtualDisk in a VirtualMachineSnapshot: `SNAPSHOT/DISK`")
+	p.StringVar(&d.secretName, "secret", "", "`NAME` of the Secret with the credentials for --url or --container-image")
+	p.StringVar(&d.authorities, "ca-file", "", "`FILE` with additional trusted authorities (PEM)")
 	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
 	for _, name := range []string{"url", "checksum", "container-image", "secret", "claim"} {
 		cli.CompleteFlag(cmd, name)

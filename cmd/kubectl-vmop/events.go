@@ -28,7 +28,7 @@ func newEvents(f *flags) *cobra.Command {
 		Example: "  kubectl vmop events web\n  kubectl vmop events web --watch",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what happens, until Ctrl-C")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "also print new events, until Ctrl-C")
 	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, vm, err := f.findVM(cmd, args)

@@ -80,8 +80,9 @@ func (c *cluster) exportableImage(name string) exportable {
 }
 
 func newDiskExport(f *flags) *cobra.Command {
-	return newExport(f, diskNoun(), "A disk can be exported while no VM uses it, and no VM can use it during the export. To export a disk of a running\n"+
-		"VM, take a snapshot, create a disk from it, and export that disk.", (*cluster).exportableDisk)
+	const more = "A disk can be exported while no VM uses it, and no VM can use it during the export. To\n" +
+		"export a disk of a running VM, take a snapshot, create a disk from it, and export that disk."
+	return newExport(f, diskNoun(), more, (*cluster).exportableDisk)
 }
 
 func newImageExport(f *flags) *cobra.Command {
@@ -94,16 +95,16 @@ func newExport(f *flags, n noun, more string, of func(*cluster, string) exportab
 	cmd := &cobra.Command{
 		Use: "export NAME FILE", Short: "Copy " + map[string]string{"disk": "a disk", "image": "an image"}[n.word] +
 			" to a file of this computer",
-		Long: "export copies the data to a new file, in the format qcow2 or raw, or as raw to the standard\n" +
-			"output (-). Holes stay holes. " + more + " A broken connection is opened again. It needs the\n" +
-			"right to execute programs in pods (pods/exec).",
+		Long: "Copy the data to a new file in qcow2 or raw format, or in raw format to standard output\n" +
+			"(-). Holes stay holes. A broken connection is opened again. It requires permission to\n" +
+			"execute programs in pods (pods/exec).\n\n" + more,
 		Example: "  kubectl vmop " + n.word + " export web-root web-root.qcow2\n" +
 			"  kubectl vmop " + n.word + " export web-root - | zstd > web-root.zst",
 	}
 	n.takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
-	cmd.Flags().StringVar(&format, "format", "", "`format` of the file: qcow2 or raw (default qcow2; raw for -)")
+	cmd.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: qcow2 or raw (default qcow2, raw for -)")
 	cli.CompleteFlag(cmd, "format", "qcow2", "raw")
-	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
+	w.addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		to, err := formatFor(format, args[1])
 		if err != nil {

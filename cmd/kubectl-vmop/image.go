@@ -82,15 +82,16 @@ func newImagePull(f *flags) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use: "pull NAME --size SIZE", Aliases: []string{"create"}, Short: "Create an image from a server",
-		Long: "Create an image from a web server (--url), a container image or a snapshot. --size must\n" +
-			"be at least the size of the disk in the image. With --wait the import progress is shown.",
+		Long: "Create an image from a web server (--url) or a container image, or from another source\n" +
+			"such as --disk. --size must be at least the size of the disk in the image. With --wait the\n" +
+			"import progress is shown.",
 		Example: "  kubectl vmop image pull debian-12 --size 3Gi --url https://cloud.example.org/debian-12.qcow2 --wait",
 	}
 	imageNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	doneFlag(cmd, &form)
 	d.addFlags(f, cmd)
-	w.addFlags(cmd, "VMs can have it")
+	w.addFlags(cmd, "VMs can use the image")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name = imageNoun().bareName(args[0])
 		image, err := d.draftImage()

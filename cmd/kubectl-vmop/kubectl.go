@@ -16,7 +16,7 @@ import (
 func (f *flags) newKubectl(verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " [NAME...] [FLAG...]", Short: short, GroupID: groupLook, DisableFlagParsing: true,
-		Long: verb + " runs kubectl " + verb + " vms, with all of its flags.",
+		Long: "Run kubectl " + verb + " vms, with all of its flags.",
 	}
 	cmd.Example = "  kubectl vmop " + verb + " web"
 	if verb == "get" {

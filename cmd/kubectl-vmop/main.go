@@ -20,7 +20,8 @@
 //   - 4: the user lacks the permission
 //   - 124: --timeout has passed
 //
-// diff exits with 1 if there are differences. ssh and scp exit with the code of the program that they run.
+// diff exits with 1 if there are differences, and can-i if the answer is no. ssh, scp, get and describe exit with the
+// code of the program that they run.
 package main
 
 import (
@@ -33,8 +34,8 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"vmop/internal/cli"
 )

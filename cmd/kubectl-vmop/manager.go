@@ -45,11 +45,11 @@ type managerFlags struct{ url, authority, tokenFile string }
 func (m *managerFlags) addFlags(root *cobra.Command) {
 	p := root.PersistentFlags()
 	p.StringVar(&m.url, "manager", os.Getenv("VMOP_MANAGER"),
-		"`URL` of the manager's pages: use the VMs through it; default VMOP_MANAGER")
+		"`URL` of the manager's pages, to use the VMs through it (default $VMOP_MANAGER)")
 	p.StringVar(&m.authority, "manager-ca", os.Getenv("VMOP_MANAGER_CA"),
-		"`file` with the certificate of the manager's authority; default VMOP_MANAGER_CA")
+		"`FILE` with the certificate of the manager's authority (default $VMOP_MANAGER_CA)")
 	p.StringVar(&m.tokenFile, "token-file", os.Getenv("VMOP_TOKEN_FILE"),
-		"`file` with the token for the manager; default VMOP_TOKEN_FILE, then the token of the kubeconfig's user")
+		"`FILE` with the token for the manager (default $VMOP_TOKEN_FILE, then the token in the kubeconfig)")
 	for _, name := range []string{"manager", "manager-ca", "token-file"} {
 		p.Lookup(name).DefValue = "" // keep the help independent of the environment
 	}

@@ -53,10 +53,10 @@ func (f *flags) bringUpToDate(cmd *cobra.Command) {
 	var all, only, dry bool
 	var atOnce int
 	cmd.Use = "migrate NAME | --all --outdated"
-	cmd.Flags().BoolVar(&all, "all", false, "all VMs of the namespace, with --outdated")
-	cmd.Flags().BoolVar(&only, "outdated", false, "VMs with pods that are not created from the current definition")
-	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`number` of VMs to move at a time, with --outdated")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be done, with --outdated")
+	cmd.Flags().BoolVar(&all, "all", false, "move all VMs of the namespace that --outdated selects")
+	cmd.Flags().BoolVar(&only, "outdated", false, "select running VMs with pending changes; needs --all")
+	cmd.Flags().IntVar(&atOnce, "at-once", 2, "`NUMBER` of VMs to move at the same time, with --all --outdated")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would be done, with --all --outdated")
 	one, args := cmd.RunE, cmd.Args
 	cmd.Args = func(cmd *cobra.Command, names []string) error {
 		switch {

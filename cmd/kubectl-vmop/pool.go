@@ -193,7 +193,7 @@ func newPoolClaim(f *flags) *cobra.Command {
 	}
 	poolNoun().takeName(f, cmd, 0, cobra.ShellCompDirectiveNoFileComp)
 	doneFlag(cmd, &form)
-	cmd.Flags().StringVar(&user, "user", "", "`name` of the user who gets it; default: yours in the cluster")
+	cmd.Flags().StringVar(&user, "user", "", "`NAME` of the user who gets the VM (default you); not with --manager")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := poolNoun().bareName(args[0])
 		m, err := f.viaManager(cmd)

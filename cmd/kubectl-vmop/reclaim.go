@@ -31,7 +31,7 @@ func newReclaim(f *flags) *cobra.Command {
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.Flags().BoolVar(&sure, "runs-nowhere-else", false,
-		"I know that the guest runs nowhere else: the node of the other\npod is off, or the pod has ended there")
+		"confirm that the guest runs nowhere else: the other pod has ended,\nor its node is off")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:

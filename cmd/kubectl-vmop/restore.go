@@ -36,9 +36,9 @@ func newRestore(f *flags) *cobra.Command {
 	}
 	f.aVMAnd(cmd, 1, 1)
 	doneFlag(cmd, &o.form)
-	cmd.Flags().BoolVar(&o.start, "start", false, "start it")
+	cmd.Flags().BoolVar(&o.start, "start", false, "start the VM")
 	cmd.Flags().BoolVar(&o.w.wait, "wait", false, "wait until the guest is running; needs --start")
-	cmd.Flags().DurationVar(&o.w.limit, "timeout", 0, "limit for --wait, such as 30m (0: none)")
+	o.w.addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.w.wait && !o.start {
 			return cli.UsageError{Err: errors.New("--wait needs --start")}

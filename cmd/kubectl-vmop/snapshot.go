@@ -68,7 +68,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 		return f.completeNames(cmd, args, word)
 	}
 	doneFlag(cmd, &form)
-	cmd.Flags().StringVar(&disk, "disk", "", "`name` of the VirtualDisk")
+	cmd.Flags().StringVar(&disk, "disk", "", "`NAME` of the VirtualDisk")
 	diskNoun().completeFlag(f, cmd, "disk")
 	required.addFlag(cmd, "true for a VM, false for a disk")
 	w.addFlags(cmd, "VMs or disks can be created from it")
@@ -115,7 +115,7 @@ const consistencyFlag = "required-consistency"
 func (r *consistency) addFlag(cmd *cobra.Command, byDefault string) {
 	r.cmd = cmd
 	cmd.Flags().BoolVar(&r.required, consistencyFlag, false,
-		"fail instead of creating a snapshot that is as after a power cut; default: "+byDefault)
+		"fail if the guest agent can't freeze the file systems of a running guest (default "+byDefault+")")
 }
 
 // givenValue returns the user's choice; nil means the resource's default.
@@ -187,8 +187,8 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	doneFlag(cmd, &form)
-	cmd.Flags().BoolVar(&force, "force", false, "even while something is being created from it")
-	w.addFlags(cmd, "it is gone, with its VolumeSnapshots")
+	cmd.Flags().BoolVar(&force, "force", false, "delete the snapshot even while an object is being created from it")
+	w.addFlags(cmd, "the snapshot and its VolumeSnapshots are deleted")
 	cmd.RunE = f.inCluster(&w, func(ctx context.Context, cmd *cobra.Command, c *cluster, args []string) error {
 		s, err := c.findSnapshot(ctx, args[0])
 		if err == nil && !force {

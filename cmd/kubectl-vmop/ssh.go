@@ -25,11 +25,12 @@ type sshFlags struct {
 
 func (s *sshFlags) addFlags(cmd *cobra.Command, f *flags) {
 	p := cmd.Flags()
-	p.StringVarP(&s.user, "username", "l", "", "`user` to log in; default: the first that cloud-init makes")
-	p.StringVarP(&s.identity, "identity-file", "i", "", "`file` with the private key")
-	p.IntVarP(&s.port, "port", "p", 22, "`port` of the guest")
-	p.StringVar(&s.knownHosts, "known-hosts", "", "`file` for the guest's host key; default: in the user's\nconfiguration, for each VM")
-	p.StringArrayVarP(&s.options, "local-ssh-opts", "t", nil, "`option` for ssh, may be repeated")
+	p.StringVarP(&s.user, "username", "l", "", "`USER` to log in as (default the first user that cloud-init creates)")
+	p.StringVarP(&s.identity, "identity-file", "i", "", "`FILE` with the private key")
+	p.IntVarP(&s.port, "port", "p", 22, "`PORT` of the guest")
+	p.StringVar(&s.knownHosts, "known-hosts", "",
+		"`FILE` with the host keys of guests (default kubectl-vmop/known_hosts in your configuration folder)")
+	p.StringArrayVarP(&s.options, "local-ssh-opts", "t", nil, "`OPTION` for ssh or scp; may be repeated")
 	p.Bool("local-ssh", true, "only the ssh of this computer is supported")
 	_ = p.MarkHidden("local-ssh") // cannot fail: the flag exists
 	cmd.ValidArgsFunction = f.completeNames
@@ -48,7 +49,7 @@ func newSSH(f *flags) *cobra.Command {
 			"  kubectl vmop ssh web -- df -h /",
 	}
 	s.addFlags(cmd, f)
-	cmd.Flags().StringVarP(&command, "command", "c", "", "`command` to run in the guest")
+	cmd.Flags().StringVarP(&command, "command", "c", "", "`COMMAND` to run in the guest")
 	cmd.Flags().SetInterspersed(true)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if name, _ := splitName(args); name == "" {
@@ -82,7 +83,7 @@ func newSCP(f *flags) *cobra.Command {
 		Example: "  kubectl vmop scp web:/etc/os-release .\n  kubectl vmop scp -r site root@web:/var/www",
 	}
 	s.addFlags(cmd, f)
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with all in them")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with their contents")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) < 2 {
 			return cli.UsageError{Err: errors.New("usage: kubectl vmop scp SOURCE... TARGET, such as web:/etc/hosts /tmp")}

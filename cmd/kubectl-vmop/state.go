@@ -14,14 +14,15 @@ import (
 
 func newStart(f *flags) *cobra.Command {
 	return f.newState("start", "Start a VM", v1.Running, "started",
-		"start is an operation that sets spec.vm.state to Running. If its starts have failed, the VM is started again\n"+
-			"immediately.")
+		"Set spec.vm.state to Running with an operation. If the last start failed, the VM is\n"+
+			"started again immediately.")
 }
 
 func newStop(f *flags) *cobra.Command {
 	cmd := f.newState("stop", "Ask the guest to shut down, and keep the VM stopped", v1.Stopped, "stopped",
-		"stop is an operation that sets spec.vm.state to Stopped: the guest is asked to shut down, and the VM is\n"+
-			"ended by force when its powerdownTimeout has passed. --force ends it immediately, as pulling the plug does.")
+		"Set spec.vm.state to Stopped with an operation: the guest is asked to shut down, and the VM\n"+
+			"is ended by force when its powerdownTimeout has passed. --force ends it immediately, as\n"+
+			"pulling the plug does.")
 	cmd.Example = "  kubectl vmop stop web --wait\n  kubectl vmop stop web --force"
 	return cmd
 }
@@ -36,8 +37,8 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	until := "the guest is running"
 	if state == v1.Stopped {
 		until = "the VM has no pod"
-		cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
-		cmd.Flags().Int("grace-period", 0, "as of virtctl; only with --force, and 0")
+		cli.ForceFlag(cmd, &force)
+		cmd.Flags().Int("grace-period", 0, "ignored; virtctl needs it with --force")
 		_ = cmd.Flags().MarkHidden("grace-period") // cannot fail: the flag exists
 	}
 	w.addFlags(cmd, until)
@@ -115,26 +116,27 @@ func newRestart(f *flags) *cobra.Command {
 	const until = "the guest is running in the new pod"
 	cmd := f.newOperation("restart", v1.OperationRestart, fleet.Restart, "restarted", until)
 	cmd.Short = "Shut the guest down and start it again, with all pending changes"
-	cmd.Long = "restart asks the guest to shut down, and starts it again in a new pod with the current definition. To list\n" +
-		"changes that need a restart, use kubectl vmop why. --force doesn't ask the guest."
+	cmd.Long = "Ask the guest to shut down, and start it again in a new pod with the current definition. To\n" +
+		"list changes that need a restart, use kubectl vmop why. --force doesn't ask the guest."
 	return cmd
 }
 
 func newEvict(f *flags) *cobra.Command {
 	cmd := f.newOperation("evict", v1.OperationEvict, "", "moved", "the guest is running on another node")
 	cmd.Short = "Move a running guest away from its node"
-	cmd.Long = "evict moves the guest to another node while it is running, as migrate does."
+	cmd.Long = "Move the guest to another node while it is running, as migrate does."
 	return cmd
 }
 
 func newMigrate(f *flags) *cobra.Command {
 	cmd := f.newOperation("migrate", v1.OperationMigrate, "", "moved", "the guest is running in another pod")
 	cmd.Short = "Move a running guest to another node"
-	cmd.Long = "migrate moves the guest to another node while it is running. If anything fails, it stays. With\n" +
-		"--copy-disks, VirtualDisks that only one node at a time can have are copied to new volumes there. With a\n" +
-		"--node-selector that its own node has, it may move to another pod there, created from the\n" +
-		"current definition. With --all --outdated, all VMs of the namespace are moved that only need a new\n" +
-		"pod, for example for a new runner image; for the other VMs it shows what they need."
+	cmd.Long = "Move the guest to another node while it is running. If anything fails, it stays. With\n" +
+		"--copy-disks, VirtualDisks that only one node at a time can use are copied to new volumes\n" +
+		"there. If --node-selector matches the guest's current node, it may move to a new pod on that\n" +
+		"node, created from the current definition.\n\n" +
+		"--all --outdated moves all VMs of the namespace that need only a new pod, for example for a\n" +
+		"new runner image, and shows what the other VMs need."
 	cmd.Example = "  kubectl vmop migrate web --wait\n  kubectl vmop migrate web --copy-disks --wait\n" +
 		"  kubectl vmop migrate --all --outdated --dry-run"
 	f.bringUpToDate(cmd)
@@ -144,7 +146,7 @@ func newMigrate(f *flags) *cobra.Command {
 func newReset(f *flags) *cobra.Command {
 	cmd := f.newOperation("reset", v1.OperationReset, fleet.Reset, "reset", "the machine has been reset")
 	cmd.Short = "Press the reset button"
-	cmd.Long = "reset restarts the machine immediately, without notice to the guest."
+	cmd.Long = "Restart the machine immediately, without notice to the guest."
 	return cmd
 }
 
@@ -160,10 +162,11 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 	doneFlag(cmd, &form)
 	switch kind {
 	case v1.OperationRestart:
-		cmd.Flags().BoolVar(&force, "force", false, "end the guest without asking it to shut down")
+		cli.ForceFlag(cmd, &force)
 	case v1.OperationMigrate:
-		cmd.Flags().StringToStringVar(&nodes, "node-selector", nil, "to a node with these `labels`: NAME=VALUE,…")
-		cmd.Flags().BoolVar(&copies, "copy-disks", false, "copy the VirtualDisks that other nodes can't have at the same time")
+		cmd.Flags().StringToStringVar(&nodes, "node-selector", nil, "move to a node with the labels `NAME=VALUE,...`")
+		cmd.Flags().Lookup("node-selector").DefValue = "" // pflag would show an empty list
+		cmd.Flags().BoolVar(&copies, "copy-disks", false, "copy VirtualDisks that only one node at a time can use")
 	}
 	w.addFlags(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -199,18 +199,12 @@ type waiting struct {
 }
 
 func (w *waiting) addFlags(cmd *cobra.Command, until string) {
-	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until)
-	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit for --wait, such as 5m (0: none)")
-	check := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if w.limit != 0 && !w.wait {
-			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
-		}
-		if check != nil {
-			return check(cmd, args)
-		}
-		return nil
-	}
+	cli.WaitFlags(cmd, &w.wait, &w.limit, until)
+}
+
+// addLimit adds a --timeout that applies even without --wait.
+func (w *waiting) addLimit(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "fail after this `DURATION`, such as 30m (default no limit)")
 }
 
 // waitContext returns the context for the wait.
@@ -234,6 +228,13 @@ func printDone(cmd *cobra.Command, form string, object any, kind, name, done str
 
 // vmKind is kubectl's name for the kind of a VM.
 const vmKind = "virtualmachine." + v1.GroupName
+
+// dryRunFlag adds --dry-run.
+func dryRunFlag(cmd *cobra.Command, mode *string) {
+	cmd.Flags().StringVar(mode, "dry-run", "none",
+		"dry-run `MODE`: none, server (the API server only checks the objects) or client (no object is sent)")
+	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
+}
 
 // doneFlag adds -o to verbs that change an object.
 func doneFlag(cmd *cobra.Command, form *string) {

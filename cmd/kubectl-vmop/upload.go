@@ -47,8 +47,8 @@ func newImageUpload(f *flags) *cobra.Command {
 	imageNoun().takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
 	d.addVolume(cmd)
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
-	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
+	cli.ChecksumFlag(cmd.Flags(), &checksum, "the file")
+	w.addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name = imageNoun().bareName(args[0])
 		u, err := openUpload(args[1], checksum)
@@ -118,8 +118,8 @@ func newDiskUpload(f *flags) *cobra.Command {
 	}
 	diskNoun().takeName(f, cmd, 1, cobra.ShellCompDirectiveDefault)
 	doneFlag(cmd, &form)
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the file: sha256:HEX, sha512:HEX or md5:HEX")
-	cmd.Flags().DurationVar(&w.limit, "timeout", 0, "limit, such as 30m (0: none)")
+	cli.ChecksumFlag(cmd.Flags(), &checksum, "the file")
+	w.addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := diskNoun().bareName(args[0])
 		u, err := openUpload(args[1], checksum)

@@ -15,6 +15,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/internal/cli"
+	"vmop/internal/cli/plans"
+	"vmop/manager/vm/decide"
 )
 
 func newPlan(f *flags) *cobra.Command {
@@ -28,7 +30,7 @@ func newPlan(f *flags) *cobra.Command {
 		Example: "  kubectl vmop plan web --why\n  kubectl vmop plan web -o argv",
 	}
 	f.oneVM(cmd)
-	cli.PlanFlags(cmd, &form, &why)
+	plans.AddFlags(cmd, &form, &why)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		g, err := f.findGuest(cmd, args, false)
 		if err != nil {
@@ -119,6 +121,9 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	s := vm.Status
 	state := fmt.Sprintf("%s is %s: %s: %s", vm.Name, s.Phase, s.Reason, s.Message)
 	fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(state, ": ")))
+	if advice := decide.AdviceFor(s.Reason); advice != "" {
+		fmt.Fprintln(w, "what to do:", advice)
+	}
 	fmt.Fprintf(w, "spec.vm.state is %s\n", vm.Spec.DesiredState())
 	if vm.Spec.RunPolicy != "" {
 		fmt.Fprintf(w, "spec.runPolicy is %s\n", vm.Spec.RunPolicy)

@@ -31,8 +31,8 @@ func newImportCommand(reach outbound.Rule) *cobra.Command {
 		Use:   "vmimport",
 		Short: "Fill a disk with an image, or serve it to a VM",
 		Long: "Fill a file or a block device with the raw bytes of a disk, or serve a disk to a VM. The\n" +
-			"last line of output is a JSON object with the reason Imported or the reason of a\n" +
-			"failure.",
+			"last line of output of import and clone is a JSON object with the reason Imported or the\n" +
+			"reason of a failure.",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,13 +53,16 @@ type common struct {
 }
 
 func (c *common) addFlags(p *pflag.FlagSet) {
-	p.Int64Var(&c.target.Size, "size", 0, "size of the disk in `bytes`; default: size of the image")
-	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of data that must be converted; default: folder\nof the target")
-	p.Int64Var(&c.limits.Transfer, "max-transfer", 0, "`bytes` to transfer at most; default what the disk may need")
-	p.DurationVar(&c.limits.Time, "max-time", 6*time.Hour, "how long it may take")
-	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "how long to wait for data before giving up")
-	p.StringVar(&c.listen, "listen", "", "`address` of GET /progress, as :8080; default none")
-	p.StringVar(&c.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
+	p.Int64Var(&c.target.Size, "size", 0, "size of the disk in `BYTES` (default the size of the image)")
+	p.StringVar(&c.scratch, "scratch", "",
+		"`DIR` for a copy of data that must be converted (default the folder of the target\nfile, or the folder for "+
+			"temporary files)")
+	p.Int64Var(&c.limits.Transfer, "max-transfer", 0,
+		"largest transfer in `BYTES` (default 1.1 times what the disk may need)")
+	p.DurationVar(&c.limits.Time, "max-time", 6*time.Hour, "`DURATION` that the import may take")
+	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "`DURATION` to wait for data before giving up")
+	p.StringVar(&c.listen, "listen", "", "`ADDRESS` of GET /progress, such as :8080 (default none)")
+	p.StringVar(&c.termination, "termination-log", "", "`FILE` for the outcome, the same as on standard output")
 }
 
 // loggerOf returns a logger to standard error, configured by the flags.
@@ -111,16 +114,17 @@ func newImport(log *cli.LogFlags, reach outbound.Rule) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runImport(cmd) },
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.url, "url", "", "`URL` of the image, http or https")
-	p.StringVar(&f.image, "image", "", "container image, or artifact, with the image in it: `REGISTRY/NAME:TAG`")
-	p.BoolVar(&f.upload, "upload", false, "wait for vmimport receive")
-	p.StringVar(&f.target.Path, "target", "", "`file` or block device to fill")
-	p.StringVar(&f.checksum, "checksum", "", "checksum of the bytes transferred: `sha256:HEX`, sha512, md5")
-	p.StringVar(&f.caFile, "ca-file", "", "`file` with additional trusted authorities (PEM)")
-	p.StringVar(&f.authFolder, "auth-folder", "", "`folder` with the files username and password, for the URL")
-	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
-	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
-	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false, "also refuse sources at private addresses")
+	p.StringVar(&f.url, "url", "", "http or https `URL` of the image")
+	p.StringVar(&f.image, "image", "", "container image or artifact that contains the image: `REGISTRY/NAME:TAG`")
+	p.BoolVar(&f.upload, "upload", false, "wait for an upload from vmimport receive, or from the manager with --tls")
+	p.StringVar(&f.target.Path, "target", "", "`FILE` or block device to fill; required")
+	cli.ChecksumFlag(p, &f.checksum, "the transferred data")
+	p.StringVar(&f.caFile, "ca-file", "", "`FILE` with additional trusted authorities (PEM)")
+	p.StringVar(&f.authFolder, "auth-folder", "", "`DIR` with the files username and password, for --url")
+	p.StringVar(&f.dockerConfig, "docker-config", "", ".dockerconfigjson `FILE` with the credentials for --image")
+	p.BoolVar(&f.insecure, "insecure", false, "permit http for --image")
+	p.BoolVar(&f.reach.NoPrivate, "no-private-addresses", false,
+		"refuse sources at private addresses, in addition to internal addresses")
 	f.door.addFlags(p)
 	f.addFlags(p)
 	return cmd
@@ -231,7 +235,7 @@ func newClone(log *cli.LogFlags) *cobra.Command {
 		},
 	}
 	c.addFlags(cmd.Flags())
-	cmd.Flags().Int64Var(&length, "length", 0, "`bytes` of FROM that are copied; default all")
+	cmd.Flags().Int64Var(&length, "length", 0, "`BYTES` of FROM to copy (default all)")
 	return cmd
 }
 
@@ -240,10 +244,10 @@ func newReceive() *cobra.Command {
 	var a transfer.Announcement
 	cmd := &cobra.Command{
 		Use:   "receive",
-		Short: "Send an image to a vmimport that waits for it",
+		Short: "Send an image to a waiting vmimport import",
 		Long: "Send the image on standard input to vmimport import --upload, and return when it is\n" +
-			"imported. A broken connection looks like the end of the image, so set its size or\n" +
-			"checksum. With --id a piece is sent; without --length only the progress of the upload is\n" +
+			"imported. A broken connection looks like the end of the image, so --size or --checksum is\n" +
+			"required. With --id one piece is sent; without --length only the state of the upload is\n" +
 			"printed.",
 		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -251,17 +255,17 @@ func newReceive() *cobra.Command {
 			case a.Size <= 0 && a.Checksum == "":
 				return cli.UsageError{Err: errors.New("give --size or --checksum")}
 			case a.ID != "" && a.Size <= 0, a.ID == "" && (a.From != 0 || a.Length != 0):
-				return cli.UsageError{Err: errors.New("a piece wants --id and --size")}
+				return cli.UsageError{Err: errors.New("a piece needs --id and --size")}
 			}
 			return sendUpload(cmd.Context(), cmp.Or(socket, defaultSocket), a, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	p := cmd.Flags()
-	p.Int64Var(&a.Size, "size", 0, "`bytes` of the image")
-	p.StringVar(&a.Checksum, "checksum", "", "checksum of the image: `sha256:HEX`, sha512, md5")
-	p.StringVar(&a.ID, "id", "", "`text` that identifies an upload in pieces")
-	p.Int64Var(&a.From, "from", 0, "first `byte` of the piece")
-	p.Int64Var(&a.Length, "length", 0, "`bytes` of the piece")
-	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
+	p.Int64Var(&a.Size, "size", 0, "size of the image in `BYTES`; required without --checksum")
+	cli.ChecksumFlag(p, &a.Checksum, "the image")
+	p.StringVar(&a.ID, "id", "", "`ID` of an upload in pieces; needs --size")
+	p.Int64Var(&a.From, "from", 0, "offset of the piece in `BYTES`")
+	p.Int64Var(&a.Length, "length", 0, "size of the piece in `BYTES`; 0 only prints the state of the upload")
+	p.StringVar(&socket, "socket", defaultSocket, "`PATH` of the Unix socket")
 	return cmd
 }

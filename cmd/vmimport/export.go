@@ -43,8 +43,8 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 		Use:   "export DISK",
 		Short: "Send a disk to vmimport fetch, or to the manager",
 		Long: "Send a disk, a file or a block device with raw bytes, to vmimport fetch at a socket, and\n" +
-			"with --tls to the manager at a port. export ends when no client has connected for a\n" +
-			"while.",
+			"with --tls to the manager at a port. The program ends when no client has been connected\n" +
+			"for --idle.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError{Err: fmt.Errorf("takes DISK; got %d arguments", len(args))}
@@ -60,10 +60,10 @@ func newExport(log *cli.LogFlags) *cobra.Command {
 	}
 	p := cmd.Flags()
 	e.door.addFlags(p)
-	p.Int64Var(&e.length, "length", 0, "`bytes` of DISK that are sent; default all")
-	p.DurationVar(&e.idle, "idle", 2*time.Minute, "how long it waits for a client")
-	p.DurationVar(&e.stall, "stall", 2*time.Minute, "how long to wait for a client that accepts no data")
-	p.StringVar(&e.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
+	p.Int64Var(&e.length, "length", 0, "`BYTES` of DISK to send (default all)")
+	p.DurationVar(&e.idle, "idle", 2*time.Minute, "`DURATION` to wait for a client before ending")
+	p.DurationVar(&e.stall, "stall", 2*time.Minute, "`DURATION` to wait for a client that accepts no data")
+	p.StringVar(&e.termination, "termination-log", "", "`FILE` for the outcome, the same as on standard output")
 	return cmd
 }
 
@@ -202,8 +202,8 @@ func newFetch() *cobra.Command {
 		},
 	}
 	p := cmd.Flags()
-	p.Int64Var(&r.From, "from", 0, "`bytes` of the disk that already exist")
-	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
+	p.Int64Var(&r.From, "from", 0, "number of `BYTES` to skip because they already exist")
+	p.StringVar(&socket, "socket", defaultSocket, "`PATH` of the Unix socket")
 	return cmd
 }
 

@@ -27,10 +27,10 @@ type door struct {
 }
 
 func (d *door) addFlags(p *pflag.FlagSet) {
-	p.StringVar(&d.socket, "socket", defaultSocket, "`path` of the socket")
-	p.StringVar(&d.tls, "tls", "", "`folder` with "+transfer.CertificateFile+" and "+transfer.KeyFile+", and with "+
-		config.AuthoritiesFile+"\nof the manager, which may connect to a port; default no port")
-	p.Uint16Var(&d.port, "port", transfer.Port, "`port` for the manager")
+	p.StringVar(&d.socket, "socket", defaultSocket, "`PATH` of the Unix socket")
+	p.StringVar(&d.tls, "tls", "", "`DIR` with "+transfer.CertificateFile+", "+transfer.KeyFile+" and the manager's "+
+		config.AuthoritiesFile+";\nthe manager may then connect to --port (default no port)")
+	p.Uint16Var(&d.port, "port", transfer.Port, "`PORT` for the manager, with --tls")
 }
 
 // listenUntil starts to listen, until ctx is done.

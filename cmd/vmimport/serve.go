@@ -48,14 +48,15 @@ func newServe(log *cli.LogFlags) *cobra.Command {
 		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&e.Disk, "disk", "", "`file` or block device to serve")
-	p.StringVar(&e.Name, "name", "disk", "`name` of the export")
-	p.StringVar(&e.TLS, "tls", "", "`folder` with ca-cert.pem, of the clients, server-cert.pem and\nserver-key.pem")
-	p.StringVar(&e.Address, "address", "0.0.0.0", "IP `address` to listen at")
-	p.Uint16Var(&e.Port, "port", nbd.Port, "`port` to listen at")
-	p.Int64Var(&size, "size", 0, "size in `bytes` of the file if it must be created; default: as\nlarge as its file system has room for")
+	p.StringVar(&e.Disk, "disk", "", "`FILE` or block device to serve; required")
+	p.StringVar(&e.Name, "name", "disk", "`NAME` of the export")
+	p.StringVar(&e.TLS, "tls", "",
+		"`DIR` with ca-cert.pem of the clients, server-cert.pem and server-key.pem; required")
+	p.StringVar(&e.Address, "address", "0.0.0.0", "IP `ADDRESS` to listen on")
+	p.Uint16Var(&e.Port, "port", nbd.Port, "`PORT` to listen on")
+	p.Int64Var(&size, "size", 0, "size in `BYTES` to create a missing file with (default no file is created)")
 	p.BoolVar(&e.ReadOnly, "read-only", false, "refuse writes")
-	p.StringVar(&termination, "termination-log", "", "`file` for the reason of a failure")
+	p.StringVar(&termination, "termination-log", "", "`FILE` for the reason of a failure")
 	return cmd
 }
 

@@ -51,8 +51,8 @@ const exitCodes = `Exit codes:
   0  stopped by a signal (TERM, INT), or a valid configuration
   1  failed: the API server can't be reached or has no VirtualMachines, or
      another manager has become the leader; takeover: something is blocked
-  2  wrong usage, errors in the configuration, or no namespace to manage or no
-     API server is given`
+  2  wrong usage, errors in the configuration, no namespace to manage, or no
+     API server`
 
 func newRun(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
@@ -60,7 +60,8 @@ func newRun(f *flags) *cobra.Command {
 		Short: "Manage VMs until stopped by a signal",
 		Long: "Manage the VMs of a namespace: the pod's namespace, or the namespace in the\n" +
 			"configuration. Outside a cluster it connects with a kubeconfig. It reads its\n" +
-			"configuration again whenever the file changes.",
+			"configuration again whenever the file changes. Without --log-level,\n" +
+			"logging.properties next to the configuration sets the level of the log, if it exists.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,14 +77,17 @@ func newRun(f *flags) *cobra.Command {
 		},
 	}
 	p := cmd.Flags()
-	p.StringVarP(&f.config, "config", "c", manager.DefaultConfigFile, "configuration `file`; the default may be absent")
-	p.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default KUBECONFIG, then the pod, then\n~/.kube/config")
-	p.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context")
+	p.StringVarP(&f.config, "config", "c", manager.DefaultConfigFile, "configuration `FILE`; the default may be absent")
+	p.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig `FILE` (default $KUBECONFIG, then the pod, then ~/.kube/config)")
+	p.StringVar(&f.context, "context", "", "`NAME` of the kubeconfig context")
 	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(takeover.RunnerImageVariable), "vmop/runner:"+version),
-		"`image` of runners if neither the VM nor the configuration\nnames one; default "+takeover.RunnerImageVariable)
-	p.BoolVar(&f.leaderElect, "leader-elect", false, "manage only while holding the namespace's lease; default\ntrue in a pod")
-	p.StringVar(&f.health, "health-address", ":8081", "`address` of /healthz and /readyz; \"\" for none")
-	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8082", "`address` of /metrics; \"\" for none")
+		"`IMAGE` of runners if neither the VM nor the configuration\nsets an image; $"+takeover.RunnerImageVariable+
+			" sets the default")
+	p.BoolVar(&f.leaderElect, "leader-elect", false,
+		"manage VMs only while holding the namespace's lease (default true in a pod)")
+	p.StringVar(&f.health, "health-address", ":8081", "`ADDRESS` of /healthz and /readyz, HOST:PORT; \"\" for none")
+	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8082", "`ADDRESS` of /metrics, HOST:PORT; \"\" for none")
 	return cmd
 }
 
@@ -152,7 +156,8 @@ func newCheckConfig() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&config, "config", "c", "", "configuration `file`, the same as the argument")
+	cmd.Flags().StringVarP(&config, "config", "c", "",
+		"configuration `FILE`, instead of the argument; - is standard input")
 	cli.CompleteFile(cmd, "config", "yaml", "yml", "json")
 	return cmd
 }

@@ -30,22 +30,23 @@ func newDevices(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "Offer /dev/kvm and /dev/vhost-net to pods of a node",
-		Long: "Run a device plugin for the kubelet of the node that it runs on: pods ask\n" +
-			"for a device by a limit, and get it without being privileged. It offers\n\n" +
-			"  vmop/kvm        /dev/kvm, where the CPU runs ordinary guests by it\n" +
+		Long: "Run a device plugin for the kubelet of this node until a signal arrives. Pods request a\n" +
+			"device with a resource limit, and need no privileges to use it. It offers these devices\n" +
+			"if their drivers are loaded:\n\n" +
+			"  vmop/kvm        /dev/kvm, if the CPU can run ordinary guests with it\n" +
 			"  vmop/vhost-net  /dev/vhost-net\n\n" +
-			"where their drivers are loaded, until it is stopped by a signal. deploy/device-plugin\n" +
-			"has it on each node.",
+			"The manifests in deploy/device-plugin run it on each node.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.offerDevices(cmd) },
 	}
 	p := cmd.Flags()
-	p.StringArrayVar(&f.devices, "device", nil, "`resource=path` of a device that is offered instead of those,\n"+
-		"wherever there is one; may be repeated")
-	p.IntVar(&f.slots, "slots", devices.DefaultSlots, "how many pods of the node can have a device at a time")
-	p.StringVar(&f.folder, "folder", devices.DefaultFolder, "`folder` of the kubelet's device plugins")
-	p.StringVar(&f.health, "health-address", ":8081", "`address` of /readyz; \"\" for none")
+	p.StringArrayVar(&f.devices, "device", nil,
+		"device to offer instead of the default devices, `RESOURCE=PATH`; may be repeated")
+	p.IntVar(&f.slots, "slots", devices.DefaultSlots,
+		"`NUMBER` of pods that can use a device at the same time, 1 to 100000")
+	p.StringVar(&f.folder, "folder", devices.DefaultFolder, "`DIR` of the kubelet's device plugins")
+	p.StringVar(&f.health, "health-address", ":8081", "`ADDRESS` of /readyz, HOST:PORT; \"\" for none")
 	return cmd
 }
 

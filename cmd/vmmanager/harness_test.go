@@ -206,7 +206,7 @@ func (p *place) start(config string, args ...string) *process {
 		_ = r.cmd.Process.Kill() // it may have ended
 		<-r.ended
 		if p.t.Failed() {
-			p.t.Logf("the manager said:\n%s", r.log)
+			p.t.Logf("the manager's log:\n%s", r.log)
 		}
 	})
 	p.eventually("the manager is ready", func() bool {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/internal/cli"
+	"vmop/internal/cli/typeflags"
 	"vmop/manager/access"
 	"vmop/manager/access/login"
 	"vmop/manager/web"
@@ -34,7 +35,7 @@ import (
 // localFlags are the flags of local.
 type localFlags struct {
 	log    *cli.LogFlags
-	types  cli.TypeFlags
+	types  typeflags.Flags
 	listen string
 	folder string
 	runner string
@@ -45,10 +46,10 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Show the VMs of this computer in a browser",
-		Long: "Serve pages with the VMs of this computer: those that are configured in\n" +
-			"~/.config/vmrunner and /etc/opt/vmrunner, and those that run by other files. On a\n" +
-			"terminal it prints a link that works once, for this computer only; the command\n" +
-			"link prints others. When it ends, the VMs stay as they are.\n\n" +
+		Long: "Serve pages with the VMs of this computer: VMs configured in ~/.config/vmrunner and\n" +
+			"/etc/opt/vmrunner, and running VMs with a configuration from elsewhere. On a terminal\n" +
+			"it prints a link that works once, for this computer only; vmmanager local link prints\n" +
+			"more links. When it ends, the VMs stay as they are.\n\n" +
 			"The pages have a separate address, such as 127.83.12.9, because browsers send\n" +
 			"cookies to all ports of an address, including forwarded ports of guests.",
 		Args:              cli.NoArguments,
@@ -56,11 +57,12 @@ func newLocal(log *cli.LogFlags) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return f.runLocal(cmd) },
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.listen, "listen", "", "`address` of this computer and port, such as 127.0.0.1:8080;\n"+
-		"port 0 is any that is free (default: an address that only\nthese pages have, the same each time)")
+	p.StringVar(&f.listen, "listen", "",
+		"`ADDRESS` of this computer to listen on, such as 127.0.0.1:8080; port 0 is any free\nport (default an "+
+			"address that only these pages use, the same each time)")
 	cmd.PersistentFlags().StringVar(&f.folder, "folder", "",
-		"`folder` with the configurations of VMs, instead of the usual\nfolders")
-	p.StringVar(&f.runner, "runner", "", "`path` of vmrunner; default: next to this program, then in PATH")
+		"`DIR` with the configurations of VMs, instead of the usual folders")
+	p.StringVar(&f.runner, "runner", "", "`PATH` of vmrunner (default next to this program, then in $PATH)")
 	f.types.Add(cmd)
 	cmd.AddCommand(newLocalLink(&f), newLocalToken(&f))
 	return cmd

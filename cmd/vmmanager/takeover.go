@@ -25,17 +25,17 @@ import (
 	"vmop/manager/vm/takeover"
 )
 
-const takeoverText = `takeover reads a namespace of VM-Operator, or files with its resources. For each VM, each pool and
-the manager's configuration, or for the given VMs, it shows what stays as it is, what changes, and
-what doesn't work and why. It changes nothing without --apply or --undo. It exits with 1 if
-something doesn't work.
+const takeoverText = `Read a namespace of VM-Operator, or files with its resources. For each VM, each pool and the
+manager's configuration, or for the given VMs, show what stays as it is, what changes, and what
+doesn't work and why. Nothing is changed without --apply or --undo. The exit code is 1 if something
+doesn't work.
 
 --apply hands VMs over, one by one: all, or the given VMs. VM-Operator's manager must have no pods.
-A running guest keeps running in VM-Operator's pod, unless --stop has it shut down. Only pods and
+A running guest keeps running in VM-Operator's pod, unless --stop shuts it down. Only pods and
 StatefulSets of VM-Operator are deleted. Definitions, disks and data stay.
 
---undo is the way back, when our manager has no pods: it deletes the StatefulSets that our manager
-created, so that VM-Operator's manager can have the VMs again.`
+--undo hands VMs back when our manager has no pods: it deletes the StatefulSets that our manager
+created, so that VM-Operator's manager can use the VMs again.`
 
 const takeoverExamples = `  vmmanager takeover -n vms
   vmmanager takeover -f vms.yaml -f config.yaml -o json
@@ -79,19 +79,20 @@ func newTakeover() *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringArrayVarP(&f.files, "filename", "f", nil,
-		"`file` with resources, or with the configuration of a manager,\n"+
-			"instead of a namespace; \"-\" is standard input")
+		"`FILE` with resources, or with the configuration of a manager,\ninstead of a namespace; - is standard "+
+			"input; may be repeated")
 	p.StringVar(&f.rules.ExplicitPath, "kubeconfig", "",
-		"kubeconfig `file`; default KUBECONFIG, then ~/.kube/config,\nthen the pod")
-	p.StringVar(&f.overrides.CurrentContext, "context", "", "`name` of the kubeconfig's context")
-	p.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "`namespace`; default: the context's namespace")
-	p.StringVarP(&f.form, "output", "o", "text", "`form`: text or json")
-	p.BoolVar(&f.printConfig, "print-config", false,
-		"print the configuration for our manager only, with its secrets")
+		"kubeconfig `FILE` (default $KUBECONFIG, then ~/.kube/config, then the pod)")
+	p.StringVar(&f.overrides.CurrentContext, "context", "", "`NAME` of the kubeconfig context")
+	p.StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "",
+		"`NAMESPACE` with the VMs (default the namespace of the context)")
+	p.StringVarP(&f.form, "output", "o", "text", "output `FORMAT`: text or json")
+	p.BoolVar(&f.printConfig, "print-config", false, "print only the configuration for our manager, with its secrets")
 	p.BoolVar(&f.apply, "apply", false, "hand VMs over to our manager")
 	p.BoolVar(&f.undo, "undo", false, "hand VMs back to VM-Operator's manager")
-	p.BoolVar(&f.stop, "stop", false, "shut running guests down, with --apply or --undo")
-	p.DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` for each guest to shut down")
+	p.BoolVar(&f.stop, "stop", false, "with --apply or --undo, shut running guests down")
+	p.DurationVar(&f.timeout, "timeout", 30*time.Minute,
+		"with --stop, `DURATION` that each guest may take to shut down")
 	cli.CompleteFile(cmd, "filename", "yaml", "yml", "json")
 	return cmd
 }

@@ -215,7 +215,7 @@ func TestTakeoverBlocksWhatIsRefused(t *testing.T) {
 		"RAM":             {"web", "maximumCpus: 2, maximumRam: 1Gi, currentRam: 2Gi", true},
 		"CPUs":            {"web", "maximumCpus: 2, currentCpus: 3", true},
 		"CPUs beyond":     {"web", "cpuTopology: {sockets: 2, coresPerDie: 2}, currentCpus: 5", true},
-		"no CPUs":         {"web", "maximumRam: 1Gi", true},
+		"no CPUs":         {"web", "maximumRam: 1Gi", false},
 		"both":            {"web", "maximumCpus: 2, cpuTopology: {sockets: 2}", true},
 		"names of disks":  {"web", disks("a", 2), true},
 		"order":           {"web", disks("b", 1), true},

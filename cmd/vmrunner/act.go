@@ -47,18 +47,15 @@ func newStop(f *flags) *cobra.Command {
 		Use:   "stop [NAME]",
 		Short: "Ask the guest to shut down",
 		Long: "Ask the guest to shut down, and end the VM by force after powerdownTimeout. The command\n" +
-			"returns immediately; with --wait it returns when the VM has ended, and prints how.\n\n" +
+			"returns immediately; with --wait or --force it returns when the VM has ended, and prints\n" +
+			"how.\n\n" +
 			"If the runner does not answer, stop sends it TERM, and stop --force kills the runner and\n" +
 			"ends QEMU.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM and its runner have ended")
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "limit for --wait (0: none)")
+	cli.ForceFlag(cmd, &force)
+	cli.WaitFlags(cmd, &wait, &limit, "the VM and its runner have ended")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit != 0 && !wait {
-			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
-		}
 		dir, err := vm.findRuntimeDir(cmd, args)
 		if err != nil {
 			return err
@@ -67,7 +64,7 @@ func newStop(f *flags) *cobra.Command {
 		if err != nil {
 			return vm.explainTarget(cmd, args, orNoRunner(err, dir))
 		}
-		if wait {
+		if wait || force {
 			cmd.PrintErrf("%s: %s\n", cli.Printable(firstNonEmpty(s.Name, "the VM")), cli.Printable(endText(s)))
 		}
 		return nil

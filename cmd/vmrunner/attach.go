@@ -19,7 +19,7 @@ func newConsole(f *flags) *cobra.Command {
 			"time; any number can watch.",
 	}
 	vm := aboutVM(f, cmd)
-	modes.Add(cmd, "; on a terminal, Ctrl-C disconnects, too")
+	modes.Add(cmd, "; on a terminal, Ctrl-C also disconnects")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		mode, err := modes.Mode()
 		if err != nil {

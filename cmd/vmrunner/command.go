@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/internal/cli"
+	"vmop/internal/cli/typeflags"
 	"vmop/runner/config"
 	"vmop/runner/control"
 )
@@ -17,7 +18,7 @@ var version = "devel"
 // flags are the flags that all verbs share.
 type flags struct {
 	config string
-	types  cli.TypeFlags
+	types  typeflags.Flags
 	log    cli.LogFlags
 	// console receives the log while the guest's console is shown; otherwise it is nil.
 	console *consoleLog
@@ -40,7 +41,7 @@ func newRunnerCommand(args ...string) *cobra.Command {
 	}
 	cli.SetUp(root, version)
 	p := root.PersistentFlags()
-	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "the VM's configuration `file`")
+	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `FILE` of the VM")
 	f.types.Add(root)
 	f.log.Add(root)
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
@@ -50,9 +51,9 @@ func newRunnerCommand(args ...string) *cobra.Command {
 		groupVerbs(root)
 		return root
 	}
-	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newStart(&f), newRestart(&f),
-		newEdit(&f),
-		newDelete(&f), newAutostart(&f), newLog(&f), newDiskCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
+	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newUp(&f), newStart(&f),
+		newRestart(&f), newEdit(&f), newDelete(&f),
+		newAutostart(&f), newLog(&f), newDiskCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
@@ -61,7 +62,8 @@ func newRunnerCommand(args ...string) *cobra.Command {
 			"Stop the guest's CPUs, and so its clock, until resume."),
 		newAction(&f, control.Resume, "Resume a paused guest", "Continue a paused guest."),
 		newFreeze(&f), newThaw(&f), newMigrate(&f), newReceive(&f),
-		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f), newVMType())
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f),
+		newWhy(&f), newVMType())
 	suggestVerbs(root)
 	groupVerbs(root)
 	return root
@@ -70,10 +72,10 @@ func newRunnerCommand(args ...string) *cobra.Command {
 // groupVerbs assigns the verbs to groups in the help, the common verbs first.
 func groupVerbs(root *cobra.Command) {
 	for _, g := range []struct{ title, verbs string }{
-		{"Common commands:", "create list start stop restart status edit delete"},
+		{"Common commands:", "up create list start stop restart status edit delete"},
 		{"Use a guest:", "console view ssh cp port-forward screenshot vnc"},
 		{"Manage disks, images and snapshots:", "disk image snapshot"},
-		{"Examine VMs:", "diff events log plan ps top"},
+		{"Examine VMs:", "diff events log plan ps top why"},
 		{"Control a running VM:", "freeze pause reset resume thaw"},
 		{"Move VMs:", "convert migrate receive reclaim"},
 		{"Automate and extend:", "autostart init pipe qmp run vmtype"},
@@ -90,7 +92,7 @@ func groupVerbs(root *cobra.Command) {
 // exitCodes are the exit codes, for the help.
 const exitCodes = `Exit codes:
     0  success; run: the guest or the user ended the VM
-    1  failure; run: the VM failed, and QEMU reported no exit code
-    2  wrong usage, or a configuration that is missing or invalid
+    1  failure; run: the VM failed, and QEMU reported no exit code; diff: differences
+    2  wrong usage, or a configuration that is missing or invalid; diff: failure
     3  the VM is not running; run: the VM is already running
   130  run: Ctrl-C (INT), and 143: TERM, before the guest was started`

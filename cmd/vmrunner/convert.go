@@ -21,10 +21,10 @@ const convertText = "Read another program's definition of a VM, and print a conf
 	"  kept     it is carried over\n" +
 	"  changes  it is different here, or left to the VM type\n" +
 	"  dropped  it has no effect here\n" +
-	"  blocks   there is no configuration until something has been done: change the\n" +
-	"           definition as the next line shows, or leave the part out (--without)\n\n" +
-	"It exits with 1 if something blocks. Neither disks nor the other program's files are\n" +
-	"touched. What can be read: %s."
+	"  blocks   no configuration is written until you change the definition as the next\n" +
+	"           line shows, or leave the part out (--without)\n\n" +
+	"The exit code is 1 if a part blocks. Disks and the other program's files are not touched.\n" +
+	"Supported formats: %s."
 
 const convertExamples = `  virsh dumpxml --inactive web | vmrunner convert - > web.yaml
   vmrunner convert web.xml -o ~/.config/vmrunner/web.yaml
@@ -53,13 +53,13 @@ func newConvert() *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringVar(&c.from, "from", "",
-		"format of the definition: "+strings.Join(inputFormats(), ", ")+"\n(default: detected from its content)")
-	p.StringVarP(&c.to, "output", "o", "", "write the configuration into this new `file`")
-	p.StringToStringVar(&c.bridges, "bridge", nil, "`network=bridge`: the host's bridge of a network that the definition\n"+
-		"names; may be repeated")
+		"`FORMAT` of the definition: "+strings.Join(inputFormats(), ", ")+"\n(default detected from the content)")
+	p.StringVarP(&c.to, "output", "o", "", "new `FILE` for the configuration (default standard output)")
+	p.StringToStringVar(&c.bridges, "bridge", nil, "bridge for a network in FILE, `NETWORK=BRIDGE`; may be repeated")
+	p.Lookup("bridge").DefValue = "" // pflag would show an empty list
 	p.StringArrayVar(&c.without, "without", nil,
-		"leave out the part with this `path`, as shown in the report; may\nbe repeated")
-	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only what changes or blocks")
+		"leave out the part at this `PATH`, as shown in the report; may be\nrepeated")
+	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only parts that change or block")
 	cli.CompleteFlag(cmd, "from", inputFormats()...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")
 	return cmd

@@ -55,26 +55,40 @@ func newCreate(f *flags) *cobra.Command {
 	}
 	f.oneVM(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	c.addFlags(cmd)
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the configuration without saving it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.draft.Name = args[0]
+		return c.runCreation(cmd)
+	}
+	return cmd
+}
+
+// addFlags adds the flags that describe a new VM.
+func (c *creation) addFlags(cmd *cobra.Command) {
 	d := &c.draft
 	p := cmd.Flags()
-	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `type`, such as standard, cloud, windows")
-	p.IntVar(&d.CPUs, "cpus", 0, "number of CPUs")
-	p.StringVar(&d.RAM, "ram", "", "`size` of the RAM, such as 4GiB")
-	p.StringArrayVar(&d.Disks, "disk", nil, "`size` of a new disk, or the path of an image; may be repeated")
-	p.StringVar(&d.Image, "image", "", "image for the first disk, a `source`: a name such as debian/12 (see\n\"vmrunner image list --known\"), a URL or a path")
-	p.StringVar(&d.CD, "cd", "", "medium of a CD drive: a `path` or URL")
-	p.StringVar(&d.Network, "network", "", "user, passt, tap, masquerade or none")
-	p.StringVar(&d.Display, "display", "vnc", "vnc (on a unix socket) or none")
-	p.StringVar(&d.User, "user", "", "`name` of the user that cloud-init creates in the guest (default with\n--image: yours)")
-	p.StringVar(&c.keyFile, "ssh-key", "", "public key of that user, a `file` (default ~/.ssh/id_*.pub)")
-	p.StringArrayVar(&d.Settings, "set", nil, "`path=value` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
-	p.StringVar(&c.from, "from", "", "copy this configuration `file`; - is standard input")
-	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "create a VM of the computer, not of the user")
-	p.BoolVar(&c.dryRun, "dry-run", false, "print the configuration without saving it")
-	p.BoolVar(&c.keep, "keep-data", false, "use the data of the deleted VM of this name")
-	p.BoolVar(&c.fresh, "fresh", false, "remove the data of the deleted VM of this name")
+	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `TYPE`, such as windows (see vmrunner vmtype list)")
+	p.IntVar(&d.CPUs, "cpus", 0, "`NUMBER` of CPUs (default 1)")
+	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default 1GiB)")
+	p.StringArrayVar(&d.Disks, "disk", nil, "`SIZE` of a new disk, or path of an existing image; may be repeated")
+	p.StringVar(&d.Image, "image", "",
+		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12 (see\nvmrunner image list --known)")
+	p.StringVar(&d.CD, "cd", "", "`MEDIUM` in a CD drive: a path or a URL")
+	p.StringVar(&d.Network, "network", "",
+		"kind of `NETWORK`: user, passt, tap, masquerade or none (default tap, or\nuser without a bridge br0)")
+	p.StringVar(&d.Display, "display", "vnc", "kind of `DISPLAY`: vnc (on a Unix socket) or none")
+	p.StringVar(&d.User, "user", "",
+		"`NAME` of a user that cloud-init creates in the guest (default with\n--image your name, or admin for root)")
+	p.StringVar(&c.keyFile, "ssh-key", "", "`FILE` with the public key of that user (default ~/.ssh/id_*.pub)")
+	p.StringArrayVar(&d.Settings, "set", nil,
+		"set `PATH=VALUE` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
+	p.StringVar(&c.from, "from", "", "configuration `FILE` to copy; - is standard input")
+	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "create a VM of the computer, not of this user")
+	p.BoolVar(&c.keep, "keep-data", false, "use the data of a deleted VM with this name")
+	p.BoolVar(&c.fresh, "fresh", false, "delete the data of a deleted VM with this name")
 	cmd.MarkFlagsMutuallyExclusive("keep-data", "fresh")
-	p.BoolVarP(&c.yes, "yes", "y", false, "don't ask on a terminal")
+	yesFlag(cmd, &c.yes)
 	cli.CompleteFlag(cmd, "network", "user", "passt", "tap", "masquerade", "none")
 	cli.CompleteFlag(cmd, "display", "vnc", "none")
 	cli.CompleteFile(cmd, "from", "yaml", "yml")
@@ -83,11 +97,6 @@ func newCreate(f *flags) *cobra.Command {
 		panic(err) // cannot happen: the flag exists
 	}
 	cli.CompleteFile(cmd, "ssh-key", "pub")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d.Name = args[0]
-		return c.runCreation(cmd)
-	}
-	return cmd
 }
 
 func (c *creation) runCreation(cmd *cobra.Command) error {
@@ -102,6 +111,15 @@ func (c *creation) runCreation(cmd *cobra.Command) error {
 		}
 		return fmt.Errorf("%w; edit it by: vmrunner edit %s", err, c.draft.Name)
 	}
+	if err := c.createVM(cmd, all); err != nil || c.dryRun {
+		return err
+	}
+	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
+	return nil
+}
+
+// createVM creates the VM, or prints its configuration.
+func (c *creation) createVM(cmd *cobra.Command, all *inventory.Inventory) error {
 	text, err := c.configurationText(cmd, all)
 	if err != nil {
 		return err
@@ -127,7 +145,6 @@ func (c *creation) runCreation(cmd *cobra.Command) error {
 	if c.draft.User != "" && c.draft.SSHKeys == nil {
 		cmd.PrintErrf("note: there is no ~/.ssh/id_*.pub, so %s can't log in yet; --ssh-key names a key\n", c.draft.User)
 	}
-	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
 	return nil
 }
 
@@ -345,7 +362,7 @@ func (c *creation) askMissing(cmd *cobra.Command, all *inventory.Inventory, user
 		{"cpus", "CPUs", strconv.Itoa(min(2, runtime.NumCPU())), isCount, &cpus},
 		{"ram", "RAM", "2 GiB", isSize, &d.RAM},
 		{"image", "Image of the disk, such as debian/12", "", c.isImage, &d.Image},
-		{"disk", "Disk: size of a new disk, or path of an image", "20 GiB", isDisk, &disk},
+		{"disk", "Disk: size of a new disk, or path of an image", usualDisk, isDisk, &disk},
 		{"cd", "CD: path or URL", "", isMedium, &d.CD},
 		{"user", "User that cloud-init makes, for ssh", user, nil, &d.User},
 	} {
@@ -396,93 +413,52 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 			return err
 		}
 	}
-	for _, option := range about.Options {
-		form := formOf(option)
-		if !option.Mandatory && (!more || form != "") {
+	heading := ""
+	for _, option := range vmtypes.ByGroup(about.Options) {
+		if !option.Mandatory && (!more || formOf(option) != "" || option.Deprecated != "") {
 			continue
 		}
-		if option.Doc != "" {
-			q.show("# ", option.Doc, "\n")
+		if option.Group != heading {
+			heading = option.Group
+			q.show("\n", cli.Printable(heading), "\n")
 		}
-		standard := ""
-		if option.Default != nil {
-			standard = fmt.Sprint(option.Default)
-		}
-		answer, err := q.promptUntil(option.Name, standard, func(answer string) error {
-			switch {
-			case answer == "" && option.Mandatory:
-				return errors.New("the VM type needs it")
-			case answer != standard && option.Values != nil && !isOneOf(answer, option.Values):
-				return fmt.Errorf("must be one of %v", option.Values)
-			case answer != standard && option.Type == "int" && !isIn(answer, option.Minimum, option.Maximum):
-				return fmt.Errorf("must be a number, %s", option.Range())
-			case form != "" && (answer[0] != form[0] || answer[len(answer)-1] != form[len(form)-1]):
-				return fmt.Errorf("must be a %s in YAML, such as %s", option.Type, form)
-			}
-			return nil
-		})
-		if err != nil {
+		if err := c.askOption(q, option); err != nil {
 			return err
 		}
-		if answer == standard {
-			continue
-		}
-		if option.Type == "string" || option.Type == "file" {
-			answer = strconv.Quote(answer)
-		}
-		c.draft.Settings = append(c.draft.Settings, "vm.options."+option.Name+"="+answer)
 	}
 	return nil
 }
 
-// formOf returns an example of a list, dict or record in YAML, and "" for other options.
-func formOf(o vmtypes.Option) string {
-	switch o.Type {
-	case "list":
-		return "[a, b]"
-	case "dict", "record":
-		return "{a: b}"
+// askOption asks for the value of one option.
+func (c *creation) askOption(q *questions, option vmtypes.Option) error {
+	if option.Doc != "" {
+		q.show("# ", option.Doc, "\n")
 	}
-	return ""
-}
-
-func isOneOf(text string, values []any) bool {
-	return slices.ContainsFunc(values, func(v any) bool { return fmt.Sprint(v) == text })
-}
-
-// isIn reports whether a text is a number within bounds; nil means no bound.
-func isIn(text string, least, most *int64) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && (least == nil || n >= *least) && (most == nil || n <= *most)
-}
-
-func (c *creation) isImage(text string) error {
-	before := c.draft.Image
-	c.draft.Image = text
-	err := c.completeImage()
-	c.draft.Image = before
-	return err
-}
-
-func isSize(text string) error {
-	_, err := vmspec.ParseBytes(text)
-	return err
-}
-
-func isDisk(text string) error {
-	if text == "" || isSize(text) == nil {
-		return nil
+	standard, form := option.DefaultRule, formOf(option)
+	if n, number := option.Default.(int64); number {
+		standard = option.Number(n)
+	} else if option.Default != nil {
+		standard = fmt.Sprint(option.Default)
 	}
-	if _, err := existingFile(text); err != nil {
-		return fmt.Errorf("it is neither a size nor an image: %w", err)
+	answer, err := q.promptUntil(firstNonEmpty(option.Label, option.Name), standard, func(answer string) error {
+		switch {
+		case answer == "" && option.Mandatory:
+			return errors.New("the VM type needs it")
+		case answer == "" || answer == standard:
+			return nil
+		case form != "" && (answer[0] != form[0] || answer[len(answer)-1] != form[len(form)-1]):
+			return fmt.Errorf("must be a %s in YAML, such as %s", option.Type, form)
+		case form != "":
+			return nil
+		}
+		return option.CheckText(answer)
+	})
+	if err != nil || answer == standard {
+		return err
 	}
+	if option.Type == "string" || option.Type == "file" {
+		answer = strconv.Quote(answer)
+	}
+	c.draft.Settings = append(c.draft.Settings, "vm.options."+option.Name+"="+answer)
 	return nil
-}
-
-func isMedium(text string) error {
-	if u, err := url.Parse(text); text == "" || err == nil && u.Scheme != "" {
-		return nil
-	}
-	_, err := existingFile(text)
-	return err
 }

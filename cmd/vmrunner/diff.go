@@ -31,7 +31,7 @@ func newDiff(f *flags) *cobra.Command {
 		Short: "Show what another configuration would change",
 		Long: "Show what would change in a running VM if its configuration were FILE, or standard input\n" +
 			"(-): changes that take effect immediately, and changes that need a restart. Nothing is\n" +
-			"changed. The exit code is 1 if there is a difference.",
+			"changed. The exit code is 1 if there is a difference, and 2 after an error.",
 		Example: "  vmrunner diff web new.yaml",
 	}
 	vm := aboutVM(f, cmd)
@@ -55,7 +55,7 @@ func newDiff(f *flags) *cobra.Command {
 		}
 		found, err := f.forecastChange(cmd, dir, file[0])
 		if err != nil {
-			return err
+			return cli.UsageError{Err: err} // exit code 1 would mean differences
 		}
 		if form == "text" {
 			printForecast(cmd.OutOrStdout(), found)

@@ -31,11 +31,11 @@ func newDiskList(f *flags) *cobra.Command {
 	var orphans bool
 	cmd := &cobra.Command{
 		Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName,
-		Long: "SOURCE is the image that a disk was created from. With --orphans the list contains the disks\n" +
-			"and other data of deleted VMs. To remove them, run\n" +
-			"\"vmrunner delete NAME --disks\".",
+		Long: "List the disks of all VMs, or of one VM. SOURCE is the image that a disk was created from.\n" +
+			"With --orphans the list contains the disks and other data of deleted VMs. To remove them,\n" +
+			"run \"vmrunner delete NAME --disks\".",
 	}
-	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the data of deleted VMs")
+	cmd.Flags().BoolVar(&orphans, "orphans", false, "list the disks and other data of deleted VMs")
 	cmd.ValidArgsFunction = f.completeConfigured
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := f.openInventory(cmd, nil)
@@ -115,7 +115,7 @@ func newDiskCreate(f *flags) *cobra.Command {
 		Long: "Create the missing disks of a VM now instead of at its first start: from their images,\n" +
 			"which are fetched if needed, or empty. A disk needs a size or a source in the\n" +
 			"configuration.",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeDisk,
+		Args: cli.Arguments(1, -1), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.checkingInventory(cmd)
 			if err != nil {
@@ -147,7 +147,7 @@ func newDiskImport(f *flags) *cobra.Command {
 		Use: "import NAME DISK SOURCE", Short: "Create a disk from an image",
 		Long: "Create a disk of a VM from an image: a file, with a path that begins with / or ./, a URL\n" +
 			"or a name. The VM must be stopped. The disk has the configured size, if there is one.",
-		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		Args: cli.Arguments(3, 3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := sourceOf(args[2], checksum)
 			if err != nil {
@@ -167,8 +167,8 @@ func newDiskImport(f *flags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the transferred data, sha256:…")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace the disk if it exists, and all its data")
+	cli.ChecksumFlag(cmd.Flags(), &checksum, "the transferred data")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the disk and all its data if it exists")
 	return cmd
 }
 
@@ -178,7 +178,7 @@ func newDiskResize(f *flags) *cobra.Command {
 		Long: "Set the size of a disk in the VM's configuration. If the VM is running, the disk grows\n" +
 			"immediately, otherwise at the next start. Enlarge the partitions in the guest. A disk\n" +
 			"cannot shrink.",
-		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		Args: cli.Arguments(3, 3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			size, err := vmspec.ParseBytes(args[2])
 			if err != nil {
@@ -210,7 +210,7 @@ func newDiskExport(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export NAME DISK FILE", Short: "Copy a disk to a file",
 		Long: "Copy a disk of a stopped VM to a file in qcow2 or raw format.",
-		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		Args: cli.Arguments(3, 3), ValidArgsFunction: f.completeDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "qcow2" && format != "raw" {
 				return cli.UsageError{Err: fmt.Errorf("--format %s: must be qcow2 or raw", cli.Printable(format))}
@@ -226,7 +226,7 @@ func newDiskExport(f *flags) *cobra.Command {
 			return all.ExportDisk(cmd.Context(), args[0], args[1], to, format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "qcow2", "`format` of the file: qcow2 or raw")
+	cmd.Flags().StringVar(&format, "format", "qcow2", "`FORMAT` of the file: qcow2 or raw")
 	cli.CompleteFlag(cmd, "format", "qcow2", "raw")
 	return cmd
 }

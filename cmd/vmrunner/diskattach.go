@@ -32,17 +32,17 @@ func newDiskAttach(f *flags) *cobra.Command {
 		Example: "  vmrunner disk attach web --size 20GiB --serial data\n" +
 			"  vmrunner disk attach web ~/tools.qcow2 --read-only\n" +
 			"  vmrunner disk attach web --source debian/12",
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeNameAndFile,
+		Args: cli.Arguments(1, 2), ValidArgsFunction: f.completeNameAndFile,
 	}
 	p := cmd.Flags()
-	p.StringVar(&size, "size", "", "`size` of the disk, which is created if it doesn't exist, such as 20GiB")
-	p.StringVar(&source, "source", "", "`image` from which the disk is created: debian/12, a URL or a path")
-	p.StringVar(&checksum, "checksum", "", "`checksum` of that image as it is transferred, sha256:…")
-	p.StringVar(&d.Format, "format", "", "`format` of FILE: raw or qcow2 (default by its name: .qcow2 is qcow2)")
-	p.BoolVar(&asRaw, "as-raw", false, "use FILE as a raw disk though it contains an image of another format")
-	p.StringVar(&d.Serial, "serial", "", "serial `number` that the guest sees; default: the file's name")
-	p.BoolVar(&d.ReadOnly, "read-only", false, "the guest can't write to it")
-	p.DurationVar(&limit, "timeout", limit, "how long the guest may take to get it")
+	p.StringVar(&size, "size", "", "`SIZE` of the disk, which is created if it doesn't exist, such as 20GiB")
+	p.StringVar(&source, "source", "", "`SOURCE` of the disk: a URL, a path, or a name such as debian/12")
+	cli.ChecksumFlag(p, &checksum, "the transferred data")
+	p.StringVar(&d.Format, "format", "", "disk `FORMAT`: raw or qcow2 (default raw, qcow2 for an existing *.qcow2)")
+	p.BoolVar(&asRaw, "as-raw", false, "use FILE as a raw disk even if it contains an image of another format")
+	p.StringVar(&d.Serial, "serial", "", "`SERIAL` number that the guest sees (default file name without extension)")
+	p.BoolVar(&d.ReadOnly, "read-only", false, "attach the disk read-only")
+	p.DurationVar(&limit, "timeout", limit, "`DURATION` that the guest may take to attach the disk")
 	cli.CompleteFlag(cmd, "format", "raw", "qcow2")
 	if err := cmd.RegisterFlagCompletionFunc("source", completeImages); err != nil {
 		panic(err) // cannot happen: the flag exists
@@ -127,9 +127,9 @@ func newDiskDetach(f *flags) *cobra.Command {
 			"running, the guest has released the disk when the command returns. Disks that were\n" +
 			"present when the VM started stay in the guest until a restart. The boot disk cannot be\n" +
 			"detached.",
-		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeNameAndDisk,
+		Args: cli.Arguments(2, 2), ValidArgsFunction: f.completeNameAndDisk,
 	}
-	cmd.Flags().DurationVar(&limit, "timeout", limit, "how long the guest may take to release it")
+	cmd.Flags().DurationVar(&limit, "timeout", limit, "`DURATION` that the guest may take to release the disk")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := f.changeDisk(cmd, args[0], limit, func(
 			all *inventory.Inventory, r inventory.DiskRequest,

@@ -26,7 +26,7 @@ func newEvents(f *flags) *cobra.Command {
 			"json each line is an event of the control interface.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().StringSliceVar(&types, "types", nil, "status, qmp or both")
+	cmd.Flags().StringSliceVar(&types, "types", nil, "event `TYPES`, separated by commas: status, qmp (default both)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, t := range types {
 			if t != control.TypeStatus && t != control.TypeQMP {

@@ -324,7 +324,7 @@ func console(t *testing.T, dir string) *serial {
 		conn.Close()
 		<-s.out.ended
 		if t.Failed() {
-			t.Logf("the guest said:\n%s", s.out.out)
+			t.Logf("the guest's output:\n%s", s.out.out)
 		}
 	})
 	return s

@@ -32,7 +32,7 @@ type target struct {
 // aboutVM makes a verb accept NAME, -c FILE or --runtime-dir.
 func aboutVM(f *flags, cmd *cobra.Command) *target {
 	t := &target{flags: f}
-	cmd.Flags().StringVar(&t.runtimeDir, "runtime-dir", "", "runtime `folder` of the VM")
+	cmd.Flags().StringVar(&t.runtimeDir, "runtime-dir", "", "runtime `DIR` of the VM, instead of NAME")
 	if cmd.Args == nil {
 		cmd.Args = oneName
 	}

@@ -14,9 +14,9 @@ func newPortForward(f *flags) *cobra.Command {
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "port-forward NAME [HOST:]GUEST...",
-		Short: "Forward ports of this host to the guest",
-		Long: "Forward TCP ports of this host to ports of the guest until Ctrl-C. Without HOST a free\n" +
-			"port is used.\n\n" +
+		Short: "Forward ports of this computer to the guest",
+		Long: "Forward TCP ports of this computer to ports of the guest until Ctrl-C. Without HOST a\n" +
+			"free port is used.\n\n" +
 			"A user network forwards to any port. A passt network forwards only to ports in its\n" +
 			"configuration. A masquerade network uses the guest's address, a tap network an address\n" +
 			"that the guest agent reports.",
@@ -30,8 +30,8 @@ func newPortForward(f *flags) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`address` of this host to listen on")
-	cmd.Flags().BoolVar(&stdio, "stdio", false, "use the standard streams instead of listening")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`ADDRESS` of this computer to listen on")
+	cmd.Flags().BoolVar(&stdio, "stdio", false, "connect the standard streams to the port, instead of listening")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, ports := vm.nameFirst(cmd, args)
 		pairs, err := attach.PortPairs(ports)

@@ -25,7 +25,7 @@ func newFreeze(f *flags) *cobra.Command {
 			"a copy of the disks is only crash-consistent, as after a power cut.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().DurationVar(&limit, "time", limit, "thaw them after this time, at most 1m")
+	cmd.Flags().DurationVar(&limit, "time", limit, "thaw them after this `DURATION`, at most 1m")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit <= 0 || limit > control.MaxFreezeTime {
 			return cli.UsageError{Err: fmt.Errorf("--time %s: must be more than 0, at most %s", limit,
@@ -61,7 +61,7 @@ func newThaw(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "thaw [NAME]",
 		Short: "Thaw the guest's file systems",
-		Long:  "End freeze. The command returns when the guest agent has thawed the file systems.",
+		Long:  "Thaw frozen file systems. The command returns when the guest agent has thawed the file systems.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

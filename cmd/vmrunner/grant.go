@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"vmop/internal/cli"
 	"vmop/runner/config"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
@@ -12,7 +13,7 @@ import (
 func newGrant() *cobra.Command {
 	return &cobra.Command{
 		Use: "grant NAME", Short: "Let the user of a VM's service use the files of root", Hidden: true,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			env := config.HostEnv()
 			dataDir, err := (&config.Config{VM: vmspec.Spec{Name: args[0]}}).DataDirectory(env)

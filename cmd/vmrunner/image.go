@@ -55,7 +55,7 @@ func newImageList() *cobra.Command {
 			return cli.Table(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().BoolVar(&known, "known", false, "list the images that have names, and where they come from")
+	cmd.Flags().BoolVar(&known, "known", false, "list the images that have names, and their URLs")
 	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
 	return cmd
 }
@@ -110,8 +110,9 @@ func newImagePull() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pull IMAGE", Short: "Fetch or update an image in the cache",
 		Long: "Fetch an image into the cache. A cached image is fetched again unless the publisher's\n" +
-			"checksum shows that it is current. Existing disks stay unchanged.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeImages,
+			"checksum shows that it is current. Existing disks stay unchanged. If a configuration sets\n" +
+			"sourceChecksum, give the same --checksum, because the cache keeps such images separately.",
+		Args: cli.Arguments(1, 1), ValidArgsFunction: completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := sourceOf(args[0], checksum)
 			if err != nil {
@@ -133,8 +134,7 @@ func newImagePull() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of the transferred data, sha256:…; give it if a\nconfiguration "+
-		"has it as sourceChecksum: the cache keeps such an\nimage separately")
+	cli.ChecksumFlag(cmd.Flags(), &checksum, "the transferred data")
 	return cmd
 }
 
@@ -169,7 +169,7 @@ func newImageRemove() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&everything, "all", false, "remove all images, and what interrupted ones have left")
+	cmd.Flags().BoolVar(&everything, "all", false, "remove all images, and what interrupted downloads have left")
 	return cmd
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -42,13 +41,9 @@ func newStart(f *flags) *cobra.Command {
 			"directory. Ctrl-C ends a VM that is still starting.",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console after the start; ^] leaves it")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the guest has booted, as its agent reports")
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "limit for --wait (0: none)")
+	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console after the start; ^] disconnects")
+	cli.WaitFlags(cmd, &wait, &limit, "the guest's agent or SSH server answers")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit != 0 && !wait {
-			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
-		}
 		all, err := f.checkingInventory(cmd)
 		if err != nil {
 			return err
@@ -104,6 +99,20 @@ func withLog(err error) error {
 	return fmt.Errorf("%w\nfor the rest, run: vmrunner log %s", err, failed.Name)
 }
 
+// printNotes prints what the user of a started VM should know.
+func printNotes(cmd *cobra.Command, all *inventory.Inventory, vm *inventory.VM) {
+	warnings := vm.UnusedSources()
+	if vm.Status != nil {
+		warnings = append(warnings, vm.Status.Configuration.Warnings...)
+	}
+	for _, w := range warnings {
+		cmd.PrintErrln("warning:", cli.Printable(w))
+	}
+	if note := all.LogOutNote(vm); note != "" {
+		cmd.PrintErrln("note:", cli.Printable(note))
+	}
+}
+
 // afterStart handles a VM that has been started: it prints notes, waits for the boot, or shows the console.
 func (f *flags) afterStart(
 	cmd *cobra.Command, all *inventory.Inventory, name string, console, wait bool, limit time.Duration,
@@ -112,12 +121,7 @@ func (f *flags) afterStart(
 	if err != nil {
 		return err
 	}
-	for _, w := range vm.UnusedSources() {
-		cmd.PrintErrln("warning:", cli.Printable(w))
-	}
-	if note := all.LogOutNote(vm); note != "" {
-		cmd.PrintErrln("note:", cli.Printable(note))
-	}
+	printNotes(cmd, all, vm)
 	if !console && !wait {
 		screen := ""
 		if vm.Config != nil && vm.Config.VM.Display != nil {
@@ -131,7 +135,7 @@ func (f *flags) afterStart(
 		return err
 	}
 	if wait {
-		if err := awaitBoot(cmd.Context(), client, limit); err != nil {
+		if err := awaitGuest(cmd, client, guestWait{name: name, agent: true, limit: limit}); err != nil {
 			return err
 		}
 	}
@@ -139,33 +143,6 @@ func (f *flags) afterStart(
 		return nil
 	}
 	return attach.Console(cmd, client, control.Type, connected)
-}
-
-// awaitBoot waits until the guest agent has answered.
-func awaitBoot(ctx context.Context, client *control.Client, limit time.Duration) error {
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the guest has not booted within %s", limit))
-		defer cancel()
-	}
-	events, err := client.Events(ctx, control.TypeStatus)
-	if err != nil {
-		return err
-	}
-	defer events.Close()
-	for {
-		e, err := events.Next()
-		switch {
-		case err != nil && context.Cause(ctx) != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return errors.New("the VM has ended before its guest had booted")
-		case err != nil:
-			return err
-		case e.Status != nil && e.Status.State == vmstatus.StateBooted:
-			return nil
-		}
-	}
 }
 
 func newRestart(f *flags) *cobra.Command {
@@ -178,7 +155,7 @@ func newRestart(f *flags) *cobra.Command {
 			"the guest, use \"vmrunner reset NAME\".",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
+	cli.ForceFlag(cmd, &force)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := f.checkingInventory(cmd)
 		if err != nil {
@@ -200,9 +177,10 @@ func newDelete(f *flags) *cobra.Command {
 			"\"vmrunner disk list --orphans\" shows such data.",
 	}
 	f.oneVM(cmd)
-	cmd.Flags().BoolVar(&opts.Force, "force", false, "end the VM if it is running")
-	cmd.Flags().BoolVar(&opts.Disks, "disks", false, "delete its data directory too: disks, firmware variables, TPM")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask on a terminal")
+	cmd.Flags().BoolVar(&opts.Force, "force", false, "end the VM first if it is running, without asking the guest")
+	cmd.Flags().BoolVar(&opts.Disks, "disks", false,
+		"also delete the data directory: disks, firmware variables, TPM state")
+	yesFlag(cmd, &yes)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := f.openInventory(cmd, nil)
 		if err != nil {
@@ -284,6 +262,11 @@ func newAutostart(f *flags) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// yesFlag adds --yes to a verb that asks questions.
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "don't ask questions, even on a terminal")
 }
 
 // onTerminal reports whether the program can ask a user.

@@ -111,7 +111,7 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 		row := []string{vm.Name, string(vm.State), "", "", "-", "-", "-"}
 		vmType, guest := "", "-"
 		if vm.Config != nil {
-			spec := vm.Config.VM.WithDefaults()
+			spec := vm.Spec()
 			row[2], row[3], vmType = strconv.Itoa(spec.CurrentCPUs), spec.CurrentRAM.String(), vm.Config.VMType
 		}
 		if s := vm.Status; s != nil {

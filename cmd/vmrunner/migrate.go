@@ -57,11 +57,11 @@ func newReceive(f *flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.Address, "listen", "127.0.0.1:0",
-		"listen at this `address`, HOST:PORT, where the other runner\nreaches it; port 0 is any that is free")
-	cmd.Flags().StringVar(&r.Invitation, "invitation", "", "write the invitation to this `file`")
-	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy missing disks")
+		"`ADDRESS` to listen on, HOST:PORT, where the other runner reaches it;\nport 0 is any free port")
+	cmd.Flags().StringVar(&r.Invitation, "invitation", "", "`FILE` to write the invitation to; required")
+	cmd.Flags().BoolVar(&r.CopyDisks, "copy-disks", false, "copy missing disks from the other runner")
 	cmd.Flags().BoolVar(&r.TrustSource, "trust-source", false,
-		"accept another version of the VM type than the one here")
+		"accept a version of the VM type that differs from the version here")
 	cli.CompleteFile(cmd, "invitation")
 	return cmd
 }
@@ -79,9 +79,11 @@ func newMigrate(f *flags) *cobra.Command {
 			"--downtime. If that is not enough, the guest stays here.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().StringVar(&to, "to", "", "the `file` with the invitation of the other runner")
-	cmd.Flags().DurationVar(&request.Downtime, "downtime", request.Downtime, "pause the guest for at most this time")
-	cmd.Flags().StringVar(&bandwidth, "bandwidth", "", "send at most this `size` a second, such as 100 MiB")
+	cmd.Flags().StringVar(&to, "to", "", "`FILE` with the invitation of the other runner; required")
+	cmd.Flags().DurationVar(&request.Downtime, "downtime", request.Downtime,
+		"longest `DURATION` that the guest may be paused")
+	cmd.Flags().StringVar(&bandwidth, "bandwidth", "",
+		"largest `SIZE` to send per second, such as 100MiB (default no limit)")
 	cli.CompleteFile(cmd, "to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if to == "" {

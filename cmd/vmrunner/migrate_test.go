@@ -202,7 +202,8 @@ func TestARunnerIsKilledWhileItMigrates(t *testing.T) {
 					return os.IsNotExist(err)
 				}, "the target waits for the source, which knows all")
 			}
-			require.True(t, runs(t, j.fromDir) != runs(t, j.toDir))
+			// An adopted runner reports the migration until it has ended it.
+			wait.Until(t, func() bool { return runs(t, j.fromDir) != runs(t, j.toDir) }, "one side runs the guest")
 			t.Log("the guest runs at the target:", there)
 		})
 	}

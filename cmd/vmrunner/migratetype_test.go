@@ -25,9 +25,10 @@ func otherStandard(t *testing.T, line string) []byte {
 	require.NoError(t, err)
 	archive, err := standard.Archive()
 	require.NoError(t, err)
-	const last = "        watchdog(vm),\n"
-	require.Equal(t, 1, strings.Count(string(archive), last))
-	return []byte(strings.Replace(string(archive), last, last+"        "+line+",\n", 1))
+	const launched = "return assemble(pc_parts(vm, host), parts)"
+	require.Equal(t, 1, strings.Count(string(archive), launched))
+	return []byte(strings.Replace(string(archive), launched,
+		"return combine(assemble(pc_parts(vm, host), parts), "+line+")", 1))
 }
 
 // beginFrom is begin with an archive that the source has pinned, and additional arguments for the target.

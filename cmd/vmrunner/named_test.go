@@ -66,7 +66,7 @@ func TestNamedVMs(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "ready": ready, "says": says, "fetch": fetch, "publish": publish,
-			"publish-debian": publishDebian, "log-in": logIn, "take-place": takePlace,
+			"publish-debian": publishDebian, "take-place": takePlace,
 		},
 	})
 }
@@ -143,17 +143,6 @@ func publishDebian(ts *testscript.TestScript, _ bool, args []string) {
 	publishFile(ts, args[0], ts.Getenv("DEBIAN"))
 }
 
-// log-in NAME ARGUMENTS-OF-SSH… waits until Debian and its SSH server are up, and runs vmrunner ssh once.
-//
-// An attempt that ends too early leaves an sshd in the guest that keeps computing. With an attempt every few seconds, a
-// slow guest would never answer.
-func logIn(ts *testscript.TestScript, _ bool, args []string) {
-	// This takes 75 seconds on two idle CPUs without KVM.
-	awaitText(ts, args[0], "multi-user.target")
-	timeout := fmt.Sprintf("ConnectTimeout=%.0f", wait.Longest.Seconds())
-	ts.Check(ts.Exec("vmrunner", append(append([]string{"ssh"}, args...), "-o", timeout, "true")...))
-}
-
 // fetch NAME PORT downloads the page of a tiny guest twice through port-forward, and interrupts port-forward.
 func fetch(ts *testscript.TestScript, _ bool, args []string) {
 	program, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), ":")[0], "vmrunner"))
@@ -211,10 +200,18 @@ func TestCreateAsks(t *testing.T) {
 		{"id_ed25519.pub]: ", ""},
 		{"Set options of the VM type windows? [no]: ", "yes"},
 		{"panic [shutdown]: ", "never"},
-		{"must be one of ", "none"},
+		{"(it can be shutdown, ", "none"},
 		{"watchdog [none]: ", ""},
 		{"hotplugPorts [8]: ", "7"},
-		{"must be a number, 8 to 24", ""},
+		{"can't be 7 (8 to 24)", ""},
+		{"hostCaches [false]: ", ""},
+		{"smt [false]: ", ""},
+		{"hugePages [none]: ", ""},
+		{"sharedMemory [false]: ", ""},
+		{"numaNodes [1]: ", ""},
+		{"iommu [false]: ", ""},
+		{"vsock [false]: ", ""},
+		{"vsockCid [none]: ", ""},
 		{"secureBoot [true]: ", "false"},
 		{"tpm [true]: ", "false"},
 	} {

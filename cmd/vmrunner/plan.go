@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/internal/cli"
+	"vmop/internal/cli/plans"
 	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
@@ -41,7 +42,7 @@ func newPlan(f *flags) *cobra.Command {
 			if err != nil && !errors.As(err, &faults) && !errors.As(err, &denied) {
 				return err
 			}
-			for _, w := range vm.Warnings {
+			for _, w := range append(vm.Warnings, vm.OptionWarnings()...) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
 			faulty, broken := vm.StartFaults()
@@ -59,13 +60,14 @@ func newPlan(f *flags) *cobra.Command {
 				}
 			}
 			if confinement {
-				return errors.Join(cli.PrintConfinement(cmd.OutOrStdout(), vm.Confinement(), form, why), err)
+				return errors.Join(plans.PrintConfinement(cmd.OutOrStdout(), vm.Confinement(), form, why), err)
 			}
-			return errors.Join(cli.PrintPlan(cmd.OutOrStdout(), vm.Plan, form, why), err)
+			return errors.Join(plans.Print(cmd.OutOrStdout(), vm.Plan, form, why), err)
 		},
 	}
-	cli.PlanFlags(cmd, &form, &why)
-	cmd.Flags().BoolVar(&confinement, "confinement", false, "print what the processes may use of the host")
+	plans.AddFlags(cmd, &form, &why)
+	cmd.Flags().BoolVar(&confinement, "confinement", false,
+		"print the host resources that the processes may use, as text or json")
 	return cmd
 }
 

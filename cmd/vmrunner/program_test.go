@@ -141,7 +141,7 @@ func (p *program) launch() {
 	}()
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
-			p.t.Logf("vmrunner said:\n%s", p.out)
+			p.t.Logf("vmrunner's output:\n%s", p.out)
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		<-p.ended
@@ -158,13 +158,13 @@ func (p *program) await(pattern string) {
 		if found {
 			return
 		}
-		require.NotNil(p.t, ended, "vmrunner ended before it said %q", pattern)
+		require.NotNil(p.t, ended, "vmrunner ended before it printed %q", pattern)
 		select {
 		case <-changed:
 		case <-ended:
 			ended = nil
 		case <-late:
-			require.FailNow(p.t, "not said in time", pattern)
+			require.FailNow(p.t, "not printed in time", pattern)
 		}
 	}
 }

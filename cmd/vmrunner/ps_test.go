@@ -44,5 +44,5 @@ func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
 		require.Equal(t, entries[i].Runner, row[1])
 	}
 	rows := listRows([]entry{{Name: "d", Status: &status.Status{CPUs: 2}}}, false, time.Now())
-	require.Equal(t, "-", rows[1][3], "QEMU hasn't said it yet")
+	require.Equal(t, "-", rows[1][3], "QEMU has not reported it yet")
 }

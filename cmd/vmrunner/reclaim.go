@@ -50,7 +50,7 @@ func newReclaim(f *flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&sure, "runs-nowhere-else", false,
-		"I know that the guest runs nowhere else: the other computer is off, or\nits data are destroyed")
+		"confirm that the guest runs nowhere else: the other computer is\noff, or its data are destroyed")
 	return cmd
 }
 

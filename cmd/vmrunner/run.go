@@ -24,7 +24,8 @@ import (
 const runText = "Run the VM NAME, or the VM of -c, and exit when it has ended. TERM and INT (Ctrl-C) shut\n" +
 	"the guest down: through its agent, then with the power button, then by force after\n" +
 	"powerdownTimeout. On a terminal, a second Ctrl-C asks again, and a third within 2\n" +
-	"seconds ends the VM immediately. HUP reloads the configuration."
+	"seconds ends the VM immediately. HUP reloads the configuration. Without --log-level,\n" +
+	"logging.properties next to the configuration sets the level of the log, if it exists."
 
 func newRun(f *flags) *cobra.Command {
 	var console bool
@@ -76,11 +77,11 @@ func newRun(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&console, "console", false,
 		"show the guest's serial console; on a terminal, ^] detaches\nand Ctrl-C asks the guest to power off")
 	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "",
-		"power the guest off when a line of its console matches this\n`regexp`")
+		"power the guest off when a line of its console matches this\n`REGEXP`")
 	cmd.Flags().StringVar(&box.account, "account", k8s.DefaultServiceAccount,
-		"`folder` of the service account, in a cluster\n")
+		"`DIR` of the service account, in a cluster")
 	cmd.Flags().StringVar(&box.message, "termination-log", "",
-		"`file` for the VM's result as JSON (default\n"+terminationLog+" in a VM's pod)")
+		"`FILE` for the VM's result as JSON (default\n"+terminationLog+" in a VM's pod)")
 	cli.CompleteFolder(cmd, "account")
 	hideFlags(cmd, "account", "termination-log") // for pods, which the manager starts
 	cli.CompleteFile(cmd, "termination-log")

@@ -202,7 +202,9 @@ func (m *manager) hung() {
 
 	m.Run("systemctl", "start", "vmrunner@stuck")
 	m.Run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "vmrunner@stuck")
-	require.Error(m.t, m.Try("env", "PATH=/nowhere", "/usr/bin/vmrunner", "stop", "stuck", "--force", "--wait"))
+	out, err := m.Command("sh", "-c", "p=$(command -v vmrunner); PATH=/nowhere $p stop stuck --force --wait").CombinedOutput()
+	require.Error(m.t, err)
+	require.Contains(m.t, string(out), "the VM has ended, but systemd may start it again")
 	m.Eventually(func() bool { return m.Property("vmrunner@stuck", "NRestarts") == "1" }, "it has not been ended")
 	m.Run("systemctl", "stop", "vmrunner@stuck")
 }

@@ -19,16 +19,17 @@ func newLog(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log NAME", Short: "Show the log of a VM",
 		Long: "Show the log of a VM's runner since its last start, with the output of QEMU and the\n" +
-			"helpers. If systemd runs the VM, the journal is shown.",
+			"helpers. If systemd runs the VM, the journal of all starts is shown, and --process is not\n" +
+			"available.",
 		Example: "  vmrunner log web -f\n" +
 			"  vmrunner log web --process swtpm\n" +
 			"  vmrunner log web --console",
 	}
 	f.oneVM(cmd)
 	p := cmd.Flags()
-	p.BoolVarP(&follow, "follow", "f", false, "show further lines as they are written, until Ctrl-C")
-	p.BoolVar(&q.All, "all", false, "show earlier starts as well")
-	p.StringVar(&q.Process, "process", "", "show only the output of a `process`: qemu, or a helper such as swtpm")
+	p.BoolVarP(&follow, "follow", "f", false, "also show new lines, until Ctrl-C")
+	p.BoolVar(&q.All, "all", false, "also show earlier starts")
+	p.StringVar(&q.Process, "process", "", "show only the output of this `PROCESS`: qemu, or a helper such as swtpm")
 	p.BoolVar(&q.Console, "console", false, "show the guest's console, if vm.serialConsole.log records it")
 	cmd.MarkFlagsMutuallyExclusive("process", "console")
 	cli.CompleteFlag(cmd, "process", "qemu", "swtpm", "passt")

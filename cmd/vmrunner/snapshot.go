@@ -32,7 +32,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 			"agent freezes the file systems for a moment; without an agent the snapshot is only\n" +
 			"crash-consistent, as after a power cut, and a message reports it. The guest keeps\n" +
 			"running while its disks are copied. Ctrl-C cancels the snapshot and removes its files.",
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeConfigured,
+		Args: cli.Arguments(1, 2), ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.checkingInventory(cmd)
 			if err != nil {
@@ -59,7 +59,7 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&noFreeze, "no-freeze", false, "don't have the guest agent freeze the file systems")
+	cmd.Flags().BoolVar(&noFreeze, "no-freeze", false, "don't freeze the guest's file systems")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func copyProgress(p *cli.Progress) func(snapshot.Progress) {
 func newSnapshotList(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "list NAME", Short: "List the snapshots of a VM", Args: cobra.ExactArgs(1),
+		Use: "list NAME", Short: "List the snapshots of a VM", Args: cli.Arguments(1, 1),
 		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.openInventory(cmd, nil)
@@ -120,7 +120,7 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 			"kept.\n\n" +
 			"With --to a new VM is created from the snapshot, with its own uuid and hardware\n" +
 			"addresses. The original VM may be running and is not changed.",
-		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeSnapshot,
+		Args: cli.Arguments(2, 2), ValidArgsFunction: f.completeSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.checkingInventory(cmd)
 			if err != nil {
@@ -141,7 +141,7 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&withConfig, "with-config", false, "also restore the configuration")
-	cmd.Flags().StringVar(&to, "to", "", "create a new VM with this `name`")
+	cmd.Flags().StringVar(&to, "to", "", "create a new VM with this `NAME`, and leave the original VM unchanged")
 	cli.AtMostOne(cmd, "with-config", "to")
 	return cmd
 }
@@ -150,7 +150,7 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME SNAPSHOT…", Short: "Remove snapshots of a VM",
 		SuggestFor: []string{"rm", "delete", "prune"},
-		Args:       cobra.MinimumNArgs(2), ValidArgsFunction: f.completeSnapshot,
+		Args:       cli.Arguments(2, -1), ValidArgsFunction: f.completeSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.openInventory(cmd, nil)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,18 @@ func newSSH(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ssh [USER@]NAME [ARGUMENT...]",
 		Short: "Log in to the guest with ssh",
-		Long: "Log in to the guest with ssh(1) over any network of the VM (see port-forward).\n" +
+		Long: "Log in to the guest with ssh(1) over any network of the VM (see port-forward), as soon as\n" +
+			"its SSH server answers.\n\n" +
 			"Everything after NAME is passed to ssh: options and a command. The default USER is the\n" +
 			"first user in the configuration's cloud-init data. The guest's host key is stored in\n" +
 			"known_hosts in the VM's data directory. The exit code is ssh's.",
 		Example: "  vmrunner ssh web\n  vmrunner ssh root@web -A uptime",
 	}
-	f.onSSH(cmd)
+	wait := f.onSSH(cmd)
 	cmd.Flags().SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		user, name := attach.SplitUser(args[0])
-		options, err := f.sshOptions(cmd, user, name)
+		options, err := f.sshOptions(cmd, user, name, wait)
 		if err != nil {
 			return err
 		}
@@ -45,7 +47,7 @@ func newCopy(f *flags) *cobra.Command {
 			"scp's.",
 		Example: "  vmrunner cp web:/etc/os-release .\n  vmrunner cp -r site root@web:/var/www",
 	}
-	f.onSSH(cmd)
+	wait := f.onSSH(cmd)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) < 2 {
 			return cli.UsageError{Err: errors.New("usage: vmrunner cp SOURCE... TARGET, such as web:/etc/os-release here")}
@@ -59,13 +61,13 @@ func newCopy(f *flags) *cobra.Command {
 		}
 		return names, cobra.ShellCompDirectiveNoSpace
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with all in them")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with their contents")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		user, name, args, err := attach.RemotePaths(args, sshAlias)
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		options, err := f.sshOptions(cmd, user, name)
+		options, err := f.sshOptions(cmd, user, name, wait)
 		if err != nil {
 			return err
 		}
@@ -77,8 +79,17 @@ func newCopy(f *flags) *cobra.Command {
 	return cmd
 }
 
+// sshWait contains the flags that limit the wait for the guest's SSH server.
+type sshWait struct {
+	none  bool
+	limit time.Duration
+}
+
 // onSSH adds the flags and arguments that ssh and cp share.
-func (f *flags) onSSH(cmd *cobra.Command) {
+func (f *flags) onSSH(cmd *cobra.Command) *sshWait {
+	w := new(sshWait)
+	cmd.Flags().BoolVar(&w.none, "no-wait", false, "don't wait for the guest's SSH server")
+	cmd.Flags().DurationVar(&w.limit, "timeout", 5*time.Minute, "wait for at most this `DURATION`; 0 means no limit")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cli.UsageError{Err: fmt.Errorf("which VM? %s", cmd.UseLine())}
@@ -86,13 +97,15 @@ func (f *flags) onSSH(cmd *cobra.Command) {
 		return nil
 	}
 	cmd.ValidArgsFunction = f.completeConfigured
+	return w
 }
 
 // sshAlias is the name of the guest for ssh.
 func sshAlias(name string) string { return "vmrunner-" + name }
 
-// sshOptions returns the options that ssh and scp need to reach the guest of a running VM.
-func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, error) {
+// sshOptions waits for the SSH server of a running VM's guest, and returns the options that ssh and scp need to reach
+// it.
+func (f *flags) sshOptions(cmd *cobra.Command, user, name string, wait *sshWait) ([]string, error) {
 	all, err := f.openInventory(cmd, nil)
 	if err != nil {
 		return nil, err
@@ -107,6 +120,15 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, err
 			return nil, err
 		}
 		if vm, err = all.Find(cmd.Context(), name); err != nil {
+			return nil, err
+		}
+	}
+	if !wait.none {
+		client, err := vm.Dial(cmd.Context())
+		if err != nil {
+			return nil, err
+		}
+		if err := awaitGuest(cmd, client, guestWait{name: name, limit: wait.limit}); err != nil {
 			return nil, err
 		}
 	}

@@ -21,11 +21,14 @@ func newStatus(f *flags) *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Show the status of a VM",
 		Long: "Show the status of a VM. -o wide includes the conditions. -o json and yaml have the\n" +
-			"format of the control interface.",
+			"format of the control interface. For a stopped VM, the exit code is 3, and only text is shown.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := vm.dialRunner(cmd, args)
+		if err != nil && (form == "text" || form == "wide") {
+			err = vm.showStopped(cmd, args, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -45,11 +48,7 @@ func newStatus(f *flags) *cobra.Command {
 }
 
 func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
-	rows := statusFacts(s, now)
-	for i := range rows {
-		rows[i][0] += ":"
-	}
-	if err := cli.Table(w, rows); err != nil {
+	if err := cli.Table(w, statusFacts(s, now)); err != nil {
 		return err
 	}
 	for _, section := range []struct {
@@ -74,46 +73,52 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 	return nil
 }
 
-// statusFacts returns the names and values of the known parts of a status.
-func statusFacts(s status.Status, now time.Time) [][]string {
-	var rows [][]string
-	add := func(name, value string) {
-		if value != "" {
-			rows = append(rows, []string{name, value})
-		}
+// facts are rows of names and values.
+type facts [][]string
+
+// add adds a fact, unless its value is empty.
+func (f *facts) add(name, value string) {
+	if value != "" {
+		*f = append(*f, []string{name + ":", value})
 	}
-	add("Name", s.Name)
-	add("UUID", s.UUID)
-	add("VM type", s.VMType)
-	add("State", fmt.Sprintf("%s (%s) for %s", stateOf(&s), s.Reason, shortDuration(now.Sub(s.Since))))
-	add("Message", s.Message)
+}
+
+// statusFacts returns the known parts of a status.
+func statusFacts(s status.Status, now time.Time) facts {
+	var rows facts
+	rows.add("Name", s.Name)
+	rows.add("UUID", s.UUID)
+	rows.add("VM type", strings.TrimSuffix(s.VMType+", generation "+s.VMTypes, ", generation "))
+	rows.add("State", fmt.Sprintf("%s (%s) for %s", stateOf(&s), s.Reason, shortDuration(now.Sub(s.Since))))
+	rows.add("Message", s.Message)
+	rows.add("What to do", s.Advice())
 	if s.Started != nil {
-		add("Running for", uptimeText(&s, now))
+		rows.add("Running for", uptimeText(&s, now))
 	}
-	add("CPUs", fmt.Sprint(s.CPUs))
-	add("RAM", ramOf(&s))
+	rows.add("CPUs", fmt.Sprint(s.CPUs))
+	rows.add("RAM", ramOf(&s))
 	if s.QEMU.PID != 0 {
-		add("QEMU", strings.TrimPrefix(fmt.Sprintf("%s, process %d", s.QEMU.Version, s.QEMU.PID), ", "))
+		rows.add("QEMU", strings.TrimPrefix(fmt.Sprintf("%s, process %d", s.QEMU.Version, s.QEMU.PID), ", "))
 	}
-	add("Runner", fmt.Sprintf("%s, process %d", s.Runner.Version, s.Runner.PID))
-	add("Guest", guestOf(&s))
+	rows.add("Runner", fmt.Sprintf("%s, process %d", s.Runner.Version, s.Runner.PID))
+	rows.add("Guest", guestOf(&s))
 	if s.Guest != nil {
 		for _, i := range s.Guest.Interfaces {
-			add("Interface", strings.TrimSpace(i.Name+" "+i.MAC+" "+strings.Join(i.Addresses, " ")))
+			rows.add("Interface", strings.TrimSpace(i.Name+" "+i.MAC+" "+strings.Join(i.Addresses, " ")))
 		}
 	}
 	for _, a := range s.Addresses {
-		add("Address", addressOf(a))
+		rows.add("Address", addressOf(a))
 	}
-	add("File systems", frozenOf(s.Frozen, now))
-	add("Migration", migrationOf(s.Migration))
-	add("User", loggedInUser(&s))
+	rows.add("File systems", frozenOf(s.Frozen, now))
+	rows.add("Migration", migrationOf(s.Migration))
+	rows.add("User", loggedInUser(&s))
 	for _, c := range s.Consoles {
-		add("Console", consoleOf(c, now))
+		rows.add("Console", consoleOf(c, now))
 	}
-	add("Configuration", s.Configuration.Error)
+	rows.add("Configuration", s.Configuration.Error)
 	if s.Outcome != nil {
-		add("Outcome", strings.TrimSuffix(string(s.Outcome.Cause)+" ("+s.Outcome.Reason+")", " ()"))
+		rows.add("Outcome", strings.TrimSuffix(string(s.Outcome.Cause)+" ("+s.Outcome.Reason+")", " ()"))
 	}
 	return rows
 }

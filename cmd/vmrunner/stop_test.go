@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// When stop --wait returns, the VM has ended completely, including a helper that ends after QEMU. Until then ps shows
-// the VM, independent of its runtime directory.
+// When stop --wait or stop --force returns, the VM has ended completely, including a helper that ends after QEMU. Until
+// then ps shows the VM, independent of its runtime directory.
 func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 900",
@@ -28,7 +28,7 @@ func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	require.Error(t, err)
 	require.Regexp(t, `^vmrunner: the VM did not stop within 2s\n$`, string(out))
 
-	out, err = exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait",
+	out, err = exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run,
 		"--force").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, "test: forced (host-qmp-quit)\n", string(out))

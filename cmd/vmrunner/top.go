@@ -17,7 +17,8 @@ func newTop() *cobra.Command {
 		Short: "Show the resources used by running VMs",
 		Long: "Show the host resources used by your running VMs, the busiest first: processors (100% is\n" +
 			"one), memory, and bytes read, written, received and sent per second, averaged over up to\n" +
-			"30 seconds. Only tap networks are counted. To repeat it, use \"watch vmrunner top\".",
+			"30 seconds. Only tap and masquerade networks are counted. To repeat it, use\n" +
+			"\"watch vmrunner top\".",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

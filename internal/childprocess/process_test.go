@@ -240,8 +240,8 @@ func TestWhatAProcessLeavesBehind(t *testing.T) {
 		script string
 		killed bool
 	}{
-		"in its group":          {`sleep 1000 & echo $!; read x <&3; echo last`, true},
-		"in a group of its own": {`setsid sleep 1000 & echo $!; read x <&3; echo last`, false},
+		"in its group":     {`sleep 1000 & echo $!; read x <&3; echo last`, true},
+		"in its own group": {`setsid sleep 1000 & echo $!; read x <&3; echo last`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

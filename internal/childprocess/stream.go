@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxLine is the maximum length of a line in the log, in bytes; a longer line is logged in pieces.
-	MaxLine = 4096
+	// maxLine is the maximum length of a line in the log, in bytes; a longer line is logged in pieces.
+	maxLine = 4096
 	// TailSize is the number of bytes of stderr that are kept.
 	TailSize = 4096
 
@@ -43,7 +43,7 @@ func newStream(name string, log *slog.Logger, keep int) *stream {
 // process.
 func (s *stream) readStream() {
 	defer s.r.Close()
-	buf := make([]byte, MaxLine)
+	buf := make([]byte, maxLine)
 	processEnded := false
 	for {
 		n, err := s.r.Read(buf)
@@ -105,16 +105,16 @@ func (s *stream) feedLines(data []byte) {
 	s.tail.writeTail(data)
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
-		if end >= 0 && len(s.line)+end <= MaxLine {
+		if end >= 0 && len(s.line)+end <= maxLine {
 			s.line = append(s.line, data[:end]...)
 			data = data[end+1:]
 			s.flushLine()
 			continue
 		}
-		n := min(len(data), MaxLine-len(s.line))
+		n := min(len(data), maxLine-len(s.line))
 		s.line = append(s.line, data[:n]...)
 		data = data[n:]
-		if len(s.line) == MaxLine {
+		if len(s.line) == maxLine {
 			s.flushPiece()
 		}
 	}

@@ -21,7 +21,7 @@ func FuzzOutput(f *testing.F) {
 		s := newStream("stderr", slog.New(slog.NewTextHandler(&log, nil)), TailSize)
 		for _, data := range [][]byte{first, second} {
 			s.feedLines(data)
-			require.Less(t, len(s.line), MaxLine)
+			require.Less(t, len(s.line), maxLine)
 		}
 		s.flushLine()
 		require.Negative(t, strings.IndexFunc(log.String(), func(r rune) bool {

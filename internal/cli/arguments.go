@@ -19,6 +19,9 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	}
 	var verbs, meant []string
 	for _, verb := range cmd.Commands() {
+		if verb.Hidden {
+			continue
+		}
 		verbs = append(verbs, verb.Name())
 		if slices.Contains(verb.SuggestFor, args[0]) {
 			meant = append(meant, verb.Name())
@@ -35,6 +38,16 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(meant, " or ") + "?"
 	}
 	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
+
+// Arguments requires a number of arguments from least to most; -1 means any number. Its error shows the usage.
+func Arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return UsageError{Err: fmt.Errorf("usage: %s %s", cmd.Parent().CommandPath(), cmd.Use)}
+	}
 }
 
 // AtMostOne makes a command fail if more than one of the flags is given.

@@ -22,8 +22,9 @@ type LogFlags struct {
 
 // Add adds the flags to a command and its subcommands.
 func (f *LogFlags) Add(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&f.Level, "log-level", "info", "debug, info, warn or error")
-	cmd.PersistentFlags().StringVar(&f.Form, "log-format", "auto", "text, json or auto (text on a terminal)")
+	cmd.PersistentFlags().StringVar(&f.Level, "log-level", "info", "lowest `LEVEL` to log: debug, info, warn or error")
+	cmd.PersistentFlags().StringVar(&f.Form, "log-format", "auto",
+		"log `FORMAT`: text, json or auto (text on a terminal)")
 	CompleteFlag(cmd, "log-level", "debug", "info", "warn", "error")
 	CompleteFlag(cmd, "log-format", "text", "json", "auto")
 }

@@ -16,7 +16,7 @@ import (
 // addMan adds the verb that writes man pages, one per verb, or one document with the help of all verbs. Only "make
 // man" and "make docs" build the programs with it; installed programs lack this verb and its libraries.
 func addMan(root *cobra.Command) {
-	cmd := &cobra.Command{Use: "man DIR|FILE.md", Short: "Write man pages", Hidden: true, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "man DIR|FILE.md", Short: "Write man pages", Hidden: true, Args: Arguments(1, 1)}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if name, is := strings.CutSuffix(filepath.Base(args[0]), ".md"); is {
 			return os.WriteFile(args[0], []byte("# "+name+"\n"+help(root)), 0o644)

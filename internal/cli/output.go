@@ -15,7 +15,9 @@ import (
 
 // OutputFlag adds -o with the formats of a verb; the first is the default.
 func OutputFlag(cmd *cobra.Command, form *string, forms ...string) {
-	cmd.Flags().StringVarP(form, "output", "o", forms[0], strings.Join(forms, ", "))
+	last := len(forms) - 1
+	usage := "output `FORMAT`: " + strings.Join(forms[:last], ", ") + " or " + forms[last]
+	cmd.Flags().StringVarP(form, "output", "o", forms[0], usage)
 	CompleteFlag(cmd, "output", forms...)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/internal/yamlfile"
-	"vmop/vmtypes/confinement"
-	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
 )
 
@@ -217,29 +215,4 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, 143, s.ExitCode())
 	require.EqualError(t, s, "signal terminated")
 	require.EqualError(t, ExitError{7}, "exit code 7")
-}
-
-func TestPrintedPlans(t *testing.T) {
-	t.Parallel()
-	p := &plan.Plan{Type: "t", QEMU: plan.Process{Executable: "/q", Args: []plan.Option{{Flag: "-a", Value: "b"}}}}
-	for form, want := range map[string]string{
-		"text": "type t\nqemu /q\n    -a b\n", "argv": p.Command(), "shell": p.Shell(),
-	} {
-		var out bytes.Buffer
-		require.NoError(t, PrintPlan(&out, p, form, false))
-		require.Equal(t, want, out.String())
-	}
-	var out bytes.Buffer
-	require.NoError(t, PrintPlan(&out, p, "text", true))
-	require.Equal(t, p.Why(), out.String())
-	domains := []confinement.Domain{{Process: "qemu"}}
-	for _, why := range []bool{false, true} {
-		out.Reset()
-		require.NoError(t, PrintConfinement(&out, domains, "text", why))
-		require.Equal(t, domains[0].Text(why), out.String())
-	}
-	out.Reset()
-	require.NoError(t, PrintConfinement(&out, domains, "json", false))
-	require.True(t, strings.HasSuffix(out.String(), "]\n"))
-	require.ErrorContains(t, PrintConfinement(&out, domains, "shell", false), "there is only text and json")
 }

@@ -58,7 +58,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}[kind]
 	switch {
 	case wrong == "":
-		wrong, want = errors.Unwrap(invalid).Error(), flag.Usage
+		wrong = errors.Unwrap(invalid).Error()
+		_, want = pflag.UnquoteUsage(flag)
 	case errors.Is(err, strconv.ErrRange):
 		wrong = "out of range"
 	}

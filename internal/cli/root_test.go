@@ -24,6 +24,7 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		"--nothing":                   "unknown flag: --nothing",
 		"--share=x":                   "--share x: not a number; use a number such as 0.5",
 		"--from=x":                    "--from x: invalid CIDR address: x; the address",
+		"--label=x":                   "--label x: x must be formatted as key=value; a label, NAME=VALUE",
 		"--cpus":                      "flag needs an argument: --cpus",
 		"--tiemout=5":                 "unknown flag: --tiemout; did you mean --timeout?",
 	} {
@@ -36,6 +37,7 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		cmd.Flags().Bool("wait", false, "")
 		cmd.Flags().Float64("share", 0, "")
 		cmd.Flags().IPNet("from", net.IPNet{}, "the address")
+		cmd.Flags().StringToString("label", nil, "a label, `NAME=VALUE`")
 		cmd.SetArgs([]string{arg})
 		err := cmd.Execute()
 		require.EqualError(t, err, want, arg)

@@ -23,7 +23,7 @@ const LargestFile = 1 << 20
 // All is below all levels, Off above all levels.
 const (
 	All = slog.Level(-100)
-	Off = slog.Level(100)
+	off = slog.Level(100)
 )
 
 // consoleHandler handles all messages and also has a level.
@@ -112,7 +112,7 @@ func readLevels(text string, loggers []string) (Levels, []Problem) {
 func levelNames() map[string]slog.Level {
 	const more = slog.LevelDebug - 4
 	return map[string]slog.Level{
-		"OFF": Off, "SEVERE": slog.LevelError, "WARNING": slog.LevelWarn, "INFO": slog.LevelInfo,
+		"OFF": off, "SEVERE": slog.LevelError, "WARNING": slog.LevelWarn, "INFO": slog.LevelInfo,
 		"CONFIG": slog.LevelInfo,
 		"FINE":   slog.LevelDebug, "FINER": more, "FINEST": more, "ALL": more,
 	}
@@ -129,7 +129,7 @@ func parseLevel(text string) (slog.Level, bool) {
 	case err != nil:
 		return 0, false
 	case number > 1000:
-		return Off, true
+		return off, true
 	case number > 900:
 		return names["SEVERE"], true
 	case number > 800:

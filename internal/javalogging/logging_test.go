@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		{"# a\n! b\n\n.level : OFF\nb.level FINE", slog.LevelDebug, ""},
 		{"a.level=\\\n  SEVERE\nb.level = ALL\n", slog.LevelError, ""},
 		{".level=FINER\njava.util.logging.ConsoleHandler.level=INFO", slog.LevelInfo, ""},
-		{".level=1001", Off, ""},
+		{".level=1001", off, ""},
 		{".level=1000", slog.LevelError, ""},
 		{".level=901", slog.LevelError, ""},
 		{".level=900", slog.LevelWarn, ""},

@@ -40,7 +40,7 @@ type SizeError struct{ Size, Most int64 }
 
 // Error implements error.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("the file has %d bytes (the most is %s)", e.Size, formatBytes(e.Most))
+	return fmt.Sprintf("the file has %d bytes (the maximum is %s)", e.Size, formatBytes(e.Most))
 }
 
 // opener is os.OpenFile or an equivalent.

@@ -38,8 +38,8 @@ func TestReadFile(t *testing.T) {
 	}{
 		{"file", 4, ""},
 		{"link", 1 << 20, ""},
-		{"file", 3, "read PATH: the file has 4 bytes (the most is 3 bytes)"},
-		{"large", 1 << 20, "read PATH: the file has 3000000 bytes (the most is 1 MiB)"},
+		{"file", 3, "read PATH: the file has 4 bytes (the maximum is 3 bytes)"},
+		{"large", 1 << 20, "read PATH: the file has 3000000 bytes (the maximum is 1 MiB)"},
 		{"endless", 1 << 10, "read PATH: the file has more than 1 KiB"}, // its reported size is 0
 		{"absent", 4, "open PATH: no such file or directory"},
 		{".", 4, "read PATH: is a directory"},

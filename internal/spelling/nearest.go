@@ -46,3 +46,20 @@ func countEdits(a, b string) int {
 	}
 	return above[len(b)]
 }
+
+// DidYouMean returns a question about the keys that may be meant in the mapping at path: their names if they are all in
+// that mapping, otherwise their paths. It returns "" without keys.
+func DidYouMean(path string, keys ...string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		name, beside := strings.CutPrefix(key, path+".")
+		if !beside || strings.Contains(name, ".") {
+			return "did you mean " + strings.Join(keys, " or ") + "?"
+		}
+		names[i] = name
+	}
+	return "did you mean " + strings.Join(names, " or ") + "?"
+}

@@ -175,6 +175,9 @@ func (r *Reader) unknownKey(path string, key *yaml.Node, fields []field) {
 	if meant, hint = r.renamedKey(joinPath(path, key.Value)); meant != "" {
 		hint = "it is called " + meant + " here"
 	} else if hint != "" { // Renamed has returned the hint
+	} else if all := r.meantKeys(joinPath(path, key.Value)); len(all) > 0 {
+		hint = spelling.DidYouMean(path, all...)
+		r.doubtful = append(r.doubtful, all...)
 	} else if near := spelling.Nearest(key.Value, names); near != "" {
 		meant, hint = r.pathBelow(path, near), "did you mean "+near+"?"
 	} else if meant = r.otherPathOf(key.Value); meant != "" && parentPath(meant) == "" {
@@ -198,6 +201,14 @@ func (r *Reader) renamedKey(path string) (called, hint string) {
 		return "", ""
 	}
 	return r.dialect.Renamed(path)
+}
+
+// meantKeys calls Dialect.Meant.
+func (r *Reader) meantKeys(path string) []string {
+	if r.dialect.Meant == nil {
+		return nil
+	}
+	return r.dialect.Meant(path)
 }
 
 // otherPathOf returns the path of the section's only key with this name, or "" if there isn't exactly one.

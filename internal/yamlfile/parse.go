@@ -19,7 +19,7 @@ const LargestFile = 1 << 20
 func TooLarge(file string, size int64) error { return Faults{tooLarge(file, size)} }
 
 func tooLarge(file string, size int64) Fault {
-	const most = "the most is 1 MiB"
+	const most = "the maximum is 1 MiB"
 	return Fault{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes", size), Hint: most}
 }
 

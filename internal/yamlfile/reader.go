@@ -23,6 +23,8 @@ type Dialect struct {
 	// Renamed returns the path of a key that has another name in files for other programs, or a hint what to do if
 	// the key has no equivalent. It may be nil.
 	Renamed func(path string) (called, hint string)
+	// Meant returns the paths of the keys that a user may mean by another word. It may be nil.
+	Meant func(path string) []string
 	// Secret is a key of the section with content that messages must not quote; may be empty.
 	Secret string
 }

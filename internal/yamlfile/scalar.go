@@ -21,6 +21,13 @@ type Scalar interface {
 	Wanted() (what, hint string)
 }
 
+// A Switch is a Scalar that is also written as true or false.
+type Switch interface {
+	Scalar
+	// SetSwitch sets the value from true or false.
+	SetSwitch(on bool)
+}
+
 // A Limited integer type has a largest sensible value, and a hint for larger or missing values.
 type Limited interface {
 	Largest() (number int64, hint string)
@@ -67,6 +74,12 @@ func readOwn(to Scalar, n *yaml.Node) (message, hint string) {
 	switch n.ShortTag() {
 	case "!!str", "!!int", "!!float":
 		return to.ParseScalar(n.Value)
+	case "!!bool":
+		if either, is := to.(Switch); is {
+			on, message, hint := readSwitch(n)
+			either.SetSwitch(on)
+			return message, hint
+		}
 	}
 	what, hint := to.Wanted()
 	return "must be " + what + ", not " + describeNode(n), hint

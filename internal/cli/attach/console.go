@@ -21,7 +21,7 @@ type Modes struct{ watch, takeOver bool }
 // Add adds the flags to a verb. keys describes for the help how to stop watching.
 func (m *Modes) Add(cmd *cobra.Command, keys string) {
 	cmd.Flags().BoolVar(&m.watch, "watch", false, "only watch"+keys)
-	cmd.Flags().BoolVar(&m.takeOver, "take-over", false, "disconnect the client that is typing")
+	cmd.Flags().BoolVar(&m.takeOver, "take-over", false, "disconnect the client that is typing, and type instead")
 }
 
 // Mode returns the mode that the flags select.

@@ -1,4 +1,5 @@
-package cli
+// Package plans prints launch plans.
+package plans
 
 import (
 	"encoding/json"
@@ -8,24 +9,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/internal/cli"
 	"vmop/vmtypes/confinement"
 	"vmop/vmtypes/plan"
 )
 
-// PlanFlags adds the flags for how to print a plan.
-func PlanFlags(cmd *cobra.Command, form *string, why *bool) {
-	OutputFlag(cmd, form, "text", "argv", "shell", "json")
-	cmd.Flags().BoolVar(why, "why", false, "show where each argument was created")
+// AddFlags adds the flags for how to print a plan.
+func AddFlags(cmd *cobra.Command, form *string, why *bool) {
+	cli.OutputFlag(cmd, form, "text", "argv", "shell", "json")
+	cmd.Flags().BoolVar(why, "why", false, "with -o text, show the line of the VM type that created each argument")
 }
 
-// PrintPlan prints a plan in one of the formats of PlanFlags.
-func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
+// Print prints a plan in one of the formats of AddFlags.
+func Print(w io.Writer, p *plan.Plan, form string, why bool) error {
 	text := ""
 	switch form {
 	case "text":
 		text = p.Text()
 		if why {
-			text = placesPainted(PaintFor(w), p.Why())
+			text = paintPlaces(cli.PaintFor(w).Cyan, p.Why())
 		}
 	case "argv":
 		text = p.Command()
@@ -61,19 +63,19 @@ func PrintConfinement(w io.Writer, domains []confinement.Domain, form string, wh
 	}
 	printed := text.String()
 	if why && form == "text" {
-		printed = placesPainted(PaintFor(w), printed)
+		printed = paintPlaces(cli.PaintFor(w).Cyan, printed)
 	}
 	_, err := io.WriteString(w, printed)
 	return err
 }
 
-// placesPainted colors the places where arguments were created.
-func placesPainted(paint Paint, text string) string {
+// paintPlaces colors the places where arguments were created.
+func paintPlaces(color func(string) string, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line, _ = strings.CutSuffix(line, "\n")
 		if at := strings.LastIndex(line, "# "); at > 0 && line[at-1] == ' ' {
-			line = line[:at] + paint.Cyan(line[at:])
+			line = line[:at] + color(line[at:])
 		}
 		b.WriteString(line + "\n")
 	}
