@@ -80,7 +80,7 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	if err != nil {
 		return nil, err
 	}
-	made, err := p.types.planOf(ctx, m, modules)
+	made, _, err := p.types.planOf(ctx, m, modules)
 	var refused *noPlan
 	if !errors.As(err, &refused) {
 		return made, err

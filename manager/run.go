@@ -187,7 +187,7 @@ func knowsKinds(mapper meta.RESTMapper) error {
 		_, err := mapper.RESTMapping(schema.GroupKind{Group: v1.GroupName, Kind: kind}, v1.GroupVersion().Version)
 		if meta.IsNoMatchError(err) {
 			return fmt.Errorf("the API server has no %ss: "+
-				"apply their definition in deploy/crds (kubectl apply -k deploy)", kind)
+				"apply their definition (kubectl apply --server-side -f deploy/crds)", kind)
 		}
 		if err != nil {
 			return fmt.Errorf("ask the API server for %ss: %w", kind, err)

@@ -14,6 +14,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/internal/yamlfile"
+	"vmop/manager/vm/class"
 	"vmop/manager/vm/controller"
 	"vmop/manager/vm/objects"
 	"vmop/runner/config"
@@ -44,8 +45,8 @@ type verdictKey [sha256.Size]byte
 
 // verdict is the result of a type for a machine.
 type verdict struct {
-	refusal      string // why the type returned no plan; "" means success
-	architecture string // of the guest, with Kubernetes' name
+	refusal  string // why the type returned no plan; "" means success
+	accepted controller.Accepted
 }
 
 func newTypeChecker() *typeChecker {
@@ -56,18 +57,18 @@ func newTypeChecker() *typeChecker {
 
 // CheckType implements controller.TypeChecker.
 func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (
-	architecture string, err error,
+	accepted controller.Accepted, err error,
 ) {
 	key, err := verdictKeyOf(m, modules)
 	if err != nil {
-		return "", err
+		return accepted, err
 	}
 	c.mu.Lock()
 	is, known := c.verdicts[key]
 	c.mu.Unlock()
 	if !known {
 		if is, err = c.verdictOf(ctx, m, modules); err != nil {
-			return "", err
+			return accepted, err
 		}
 		c.mu.Lock()
 		if len(c.verdicts) >= mostVerdicts {
@@ -77,9 +78,9 @@ func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modul
 		c.mu.Unlock()
 	}
 	if is.refusal != "" {
-		return "", controller.TypeRefused{Message: is.refusal}
+		return accepted, controller.TypeRefused{Message: is.refusal}
 	}
-	return is.architecture, nil
+	return is.accepted, nil
 }
 
 // verdictKeyOf returns the hash of a verdict's inputs: the machine, and the modules of a custom type.
@@ -103,7 +104,7 @@ func verdictKeyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictK
 
 // verdictOf asks the type. An error means that the verdict is unknown.
 func (c *typeChecker) verdictOf(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (verdict, error) {
-	made, err := c.planOf(ctx, m, modules)
+	made, sizes, err := c.planOf(ctx, m, modules)
 	var refused *noPlan
 	switch {
 	case errors.As(err, &refused):
@@ -111,7 +112,9 @@ func (c *typeChecker) verdictOf(ctx context.Context, m *v1.VirtualMachine, modul
 	case err != nil:
 		return verdict{}, err
 	}
-	return verdict{architecture: nodeArchitecture(made.GuestArchitecture())}, nil
+	return verdict{accepted: controller.Accepted{
+		Architecture: nodeArchitecture(made.GuestArchitecture()), Sizes: sizes,
+	}}, nil
 }
 
 // nodeArchitecture returns the architecture of the nodes that can run a guest with KVM, or "". QEMU and
@@ -135,41 +138,44 @@ type noPlan struct {
 func (n *noPlan) Error() string { return n.text }
 func (n *noPlan) Unwrap() error { return n.err }
 
-// planOf returns the type's plan. The error is a *noPlan if the type returns no plan.
-func (c *typeChecker) planOf(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (*plan.Plan, error) {
-	text, err := objects.Config(m, objects.Given{})
+// planOf returns the type's plan, and the sizes that the type decides. The error is a *noPlan if the type returns no
+// plan.
+func (c *typeChecker) planOf(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (
+	made *plan.Plan, sizes vmspec.Sizes, err error,
+) {
+	text, err := objects.Config(class.WithoutTypeSizes(m), objects.Given{})
 	if err != nil {
-		return nil, &noPlan{text: err.Error()}
+		return nil, sizes, &noPlan{text: err.Error()}
 	}
 	cfg, _, err := config.Parse("spec", text)
 	if err != nil {
-		return nil, &noPlan{k8s.InResource(withoutPlaces(err)), err}
+		return nil, sizes, &noPlan{k8s.InResource(withoutPlaces(err)), err}
 	}
 	source, err := sourceOf(modules)
 	if err != nil {
-		return nil, &noPlan{text: err.Error()}
+		return nil, sizes, &noPlan{text: err.Error()}
 	}
 	if _, _, err := source.Library().Source(cfg.VMType); err != nil {
 		const inFolder = "custom types are looked for in " + objects.VMTypesDir
-		return nil, &noPlan{text: typePath + ": " + strings.Replace(err.Error(), inFolder, ofYourOwn, 1)}
+		return nil, sizes, &noPlan{text: typePath + ": " + strings.Replace(err.Error(), inFolder, ofYourOwn, 1)}
 	}
 	spec := cfg.VM
 	if spec.UUID == "" {
 		spec.UUID = anyUUID
 	}
-	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // modeInPod never fails
-	made, err := c.launchType(ctx, source, cfg.VMType, spec, hostFor(cfg))
+	spec, _ = vmspec.ResolveResources(spec.WithOtherDefaults(), modeInPod) // modeInPod never fails
+	made, sizes, err = c.launchType(ctx, source, cfg.VMType, spec, hostFor(cfg))
 	switch {
 	case err == nil:
-		return made, nil
+		return made, sizes, nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.As(err, new(*vmtypes.OptionsError)), errors.As(err, new(*vmtypes.FaultsError)):
-		return nil, &noPlan{k8s.InResource(err.Error()), err}
+		return nil, sizes, context.Cause(ctx)
+	case errors.As(err, new(*vmtypes.FieldsError)), errors.As(err, new(*vmtypes.FaultsError)):
+		return nil, sizes, &noPlan{k8s.InResource(err.Error()), err}
 	case isOfType(err):
-		return nil, &noPlan{err.Error(), err}
+		return nil, sizes, &noPlan{err.Error(), err}
 	}
-	return nil, err
+	return nil, sizes, err
 }
 
 // typePath is the path of a VM's type.
@@ -182,22 +188,33 @@ const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's " +
 	"configuration) or a registry (spec.vmType.image)"
 
-// launchType makes a type compute a plan.
+// launchType makes a type decide sizes and compute a plan.
 func (c *typeChecker) launchType(ctx context.Context, source vmtypes.Source, name string,
 	spec vmspec.Spec, host vmtypes.Host,
-) (made *plan.Plan, err error) {
+) (made *plan.Plan, sizes vmspec.Sizes, err error) {
 	if vmtypes.IsStock(name) {
 		t, err := c.stockType(ctx, name)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			sizes, err = t.Sizes(ctx, spec, host.Files)
 		}
-		return t.Launch(ctx, spec, host)
+		if err == nil {
+			made, err = t.Launch(ctx, spec.FillSizes(sizes), host)
+		}
+		return made, sizes, err
 	}
 	err = c.runAlone(ctx, func() error {
-		made, err = evaluate.Type{Source: source, Name: name}.Launch(ctx, spec, host)
+		types := evaluate.NewGroup(ctx)
+		defer types.Close()
+		t, err := types.Add(evaluate.Type{Source: source, Name: name})
+		if err == nil {
+			sizes, err = t.Sizes(ctx, spec, host.Files)
+		}
+		if err == nil {
+			made, err = t.Launch(ctx, spec.FillSizes(sizes), host)
+		}
 		return err
 	})
-	return made, err
+	return made, sizes, err
 }
 
 // runAlone runs a function that starts a child process, while no other such function is running.

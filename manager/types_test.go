@@ -13,6 +13,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/vm/controller"
+	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
@@ -59,6 +60,8 @@ func TestTypeChecker(t *testing.T) {
 	t.Parallel()
 	modules := map[string]string{
 		"mine.star": derived, "broken.star": "def launch(vm, host)\n    return []\n", "README.md": "no type",
+		"crowded.star": "def launch(vm, host):\n    return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = " +
+			"{\"type\": \"q35\"}, options = [option(\"-device\", \"edu\", {\"addr\": 5}) for _ in range(2)])\n",
 		"endless.star": "def launch(vm, host):\n    return [x for x in range(1 << 40) for y in range(1 << 40)]\n",
 		"huge.star":    strings.Repeat("#", vmtypes.MaxModule+1),
 		"asking.star":  "def launch(vm, host):\n    fail(\"%s %s %s %s\" % (host.kvm, host.dataDir, vm.drives[0].device, vm.drives[1].file))\n",
@@ -91,6 +94,10 @@ func TestTypeChecker(t *testing.T) {
 			"spec.vm.options.virtioDrivers: \"/var/run/secrets/kubernetes.io/serviceaccount/token\" is not in the image repository",
 		},
 		"not Starlark": {machine("a", "broken"), "broken.star:1:21"},
+		"no place": {
+			machine("a", "crowded"),
+			"-device edu: addr=0x5 of the bus pcie.0 is already taken by -device edu (made at crowded.star:2 launch)",
+		},
 		"no end":       {machine("a", "endless"), "VM type endless: "},
 		"too large":    {machine("a", "huge"), "a module at most 262144"},
 		"what it sees": {machine("a", "asking"), "True /var/local/vm-data /dev/disk-0 /var/local/vmop-image-repository/a.iso"},
@@ -152,11 +159,33 @@ func TestArchitectureOfTheGuest(t *testing.T) {
 		"standard": "amd64", "windows": "amd64", "arm64": "arm64", "mine": "arm64", "riscv": "",
 	} {
 		for range 2 { // evaluated, then from the cache
-			architecture, err := c.CheckType(t.Context(), machine("a", source), modules)
+			accepted, err := c.CheckType(t.Context(), machine("a", source), modules)
 			require.NoError(t, err, source)
-			require.Equal(t, want, architecture, source)
+			require.Equal(t, controller.Accepted{Architecture: want}, accepted, source)
 		}
 	}
+}
+
+// A type decides sizes for what the VM leaves out, regardless of what it decided earlier.
+func TestSizesOfTheType(t *testing.T) {
+	t.Parallel()
+	modules := map[string]string{"sized.star": `
+load("@vmtypes//cloud.star", cloud = "launch", cloud_options = "options")
+
+options = cloud_options
+
+def defaults(vm):
+    return {"maximumCpus": 8, "currentCpus": 4, "maximumRam": "8 GiB"}
+
+def launch(vm, host):
+    return cloud(vm, host)
+`}
+	m := machine("a", "sized")
+	m.Status.TypeSizes = &v1.TypeSizes{CurrentCPUs: new(int32(1)), CurrentRAM: new(resource.MustParse("512Mi"))}
+	m.Spec.VM.MaximumCPUs = nil
+	accepted, err := newTypeChecker().CheckType(t.Context(), m, modules)
+	require.NoError(t, err)
+	require.Equal(t, vmspec.Sizes{MaximumCPUs: 8, CurrentCPUs: 4, MaximumRAM: 8 * vmspec.GiB}, accepted.Sizes)
 }
 
 // Values that the API server accepts but runners reject are refused with the paths of the definition.

@@ -130,10 +130,10 @@ type grants func(Verb) (Reason, bool)
 // using the VM.
 func decideAccess(s Subject, verb Verb, vm VM, granted grants) Decision {
 	if s.User == "" {
-		return Decision{Reason: Reason{Key: Anonymous}}
+		return Decision{Reason: Reason{Key: anonymous}}
 	}
 	if !slices.Contains(Verbs(), verb) {
-		return Decision{Reason: Reason{Key: UnknownVerb, Args: Args{"verb": string(verb)}}}
+		return Decision{Reason: Reason{Key: unknownVerb, Args: args{"verb": string(verb)}}}
 	}
 	reason, allowed := granted(verb)
 	if verb != AccessConsole {
@@ -158,7 +158,7 @@ func decideAccess(s Subject, verb Verb, vm VM, granted grants) Decision {
 // newDecision returns an allowed Decision, or a refusal because the grant is missing or unknown.
 func newDecision(verb Verb, reason Reason, allowed bool) Decision {
 	if !allowed && reason.Key == "" {
-		return Decision{Reason: Reason{Key: NotGranted, Args: Args{"verb": string(verb)}}}
+		return Decision{Reason: Reason{Key: notGranted, Args: args{"verb": string(verb)}}}
 	}
 	return Decision{Allowed: allowed, Unknown: !allowed, Reason: reason}
 }
@@ -167,11 +167,11 @@ func newDecision(verb Verb, reason Reason, allowed bool) Decision {
 func consoleObstacle(s Subject, vm VM) *Reason {
 	switch {
 	case vm.ConsoleUser != "" && vm.ConsoleUser != s.User:
-		return &Reason{Key: ConsoleInUse, Args: Args{"user": vm.ConsoleUser}}
+		return &Reason{Key: ConsoleInUse, Args: args{"user": vm.ConsoleUser}}
 	case vm.LogInRequested && vm.LoggedInUser == "":
-		return &Reason{Key: LogInPending}
+		return &Reason{Key: logInPending}
 	case vm.LogInRequested && vm.LoggedInUser != s.User:
-		return &Reason{Key: DesktopOfAnother, Args: Args{"user": vm.LoggedInUser}}
+		return &Reason{Key: desktopOfAnother, Args: args{"user": vm.LoggedInUser}}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (a Authorizer) Decide(ctx context.Context, s Subject, verb Verb, vm VM) Dec
 //   - Edit: see which user has which VM, and release those VMs; no permission of a pool includes it
 func (a Authorizer) DecidePool(ctx context.Context, s Subject, verb Verb, pool Pool) Decision {
 	if s.User == "" {
-		return Decision{Reason: Reason{Key: Anonymous}}
+		return Decision{Reason: Reason{Key: anonymous}}
 	}
 	if a.Policy.Mode != ByRBAC || a.Policy.isAdministrator(s) {
 		reason, granted := pool.grantOf(s, verb, s.User)

@@ -28,7 +28,7 @@ func TestDecidePoolRefusesAnonymousSubjects(t *testing.T) {
 			require.True(t, allowed, "%v %s: the rights count with a name", mode, role)
 			s.User = ""
 			for _, verb := range Verbs() {
-				require.Equal(t, Decision{Reason: Reason{Key: Anonymous}}, a.DecidePool(t.Context(), s, verb, pool),
+				require.Equal(t, Decision{Reason: Reason{Key: anonymous}}, a.DecidePool(t.Context(), s, verb, pool),
 					"%v %s %s", mode, role, verb)
 			}
 		}

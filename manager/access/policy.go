@@ -38,7 +38,7 @@ func Decide(p Policy, s Subject, verb Verb, vm VM) Decision {
 
 func (p Policy) grantOf(s Subject, verb Verb, vm VM) (Reason, bool) {
 	if p.isAdministrator(s) {
-		return Reason{Key: Administrator}, true
+		return Reason{Key: administrator}, true
 	}
 	if p.Mode == ByRBAC {
 		return Reason{}, false
@@ -70,9 +70,9 @@ func (p Policy) isAdministrator(s Subject) bool {
 func matchPermission(p v1.Permission, s Subject) (Reason, bool) {
 	switch {
 	case p.User != "" && p.Role == "":
-		return Reason{Key: ByUser, Args: Args{"user": p.User}}, p.User == s.User
+		return Reason{Key: byUser, Args: args{"user": p.User}}, p.User == s.User
 	case p.Role != "" && p.User == "":
-		return Reason{Key: ByRole, Args: Args{"role": p.Role}}, slices.Contains(s.Roles, p.Role)
+		return Reason{Key: byRole, Args: args{"role": p.Role}}, slices.Contains(s.Roles, p.Role)
 	}
 	return Reason{}, false
 }

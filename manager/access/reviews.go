@@ -14,7 +14,7 @@ const (
 	lifetime = 10 * time.Second
 	// patience is how long a decision waits for the cluster.
 	patience = 2 * time.Second
-	// pause is how long no questions are sent after the cluster has failed to answer.
+	// pause is how long no questions are sent after the cluster has not answered.
 	pause = time.Second
 	// mostAnswers is the maximum number of remembered answers, about 2 MiB.
 	mostAnswers = 10_000
@@ -111,7 +111,7 @@ func (r *Reviews) reviewGrant(ctx context.Context, s Subject, verb Verb, resourc
 		case !known:
 			return Reason{Key: Unavailable}, false
 		case given.allowed:
-			return Reason{Key: ByCluster, Args: Args{"message": given.reason}}, true
+			return Reason{Key: ByCluster, Args: args{"message": given.reason}}, true
 		}
 	}
 	return Reason{}, false

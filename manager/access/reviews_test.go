@@ -79,7 +79,7 @@ func TestRBACDecidesAsPermissionsDo(t *testing.T) {
 					require.False(t, got.Unknown)
 				}
 			}
-			require.False(t, a.Decide(t.Context(), ann(), View, VM{Name: "web"}).Allowed, "it is a right of its own")
+			require.False(t, a.Decide(t.Context(), ann(), View, VM{Name: "web"}).Allowed, "it is a separate right")
 		}
 	}
 }

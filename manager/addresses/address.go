@@ -43,13 +43,13 @@ const (
 
 // Reasons why an address object or a VM has no address.
 const (
-	ReasonTaken      = "AddressTaken"
-	ReasonNotUsable  = "AddressNotUsable"
+	reasonTaken      = "AddressTaken"
+	reasonNotUsable  = "AddressNotUsable"
 	ReasonNoneFree   = "NoFreeAddress"
 	ReasonOutOfRange = "AddressOutOfRange"
-	ReasonMissing    = "IPAddressMissing"
-	ReasonPending    = "IPAddressPending"
-	ReasonInUse      = "IPAddressInUse"
+	reasonMissing    = "IPAddressMissing"
+	reasonPending    = "IPAddressPending"
+	reasonInUse      = "IPAddressInUse"
 	ReasonNotReady   = "AddressesUnavailable"
 )
 
@@ -61,20 +61,20 @@ func ClaimOf(a *v1.VirtualMachineIPAddress, address netip.Addr, lease *v1.Virtua
 ) {
 	if lease == nil {
 		if why := r.Unusable(address); why != "" && a.Status.Address == "" {
-			return Refused, ReasonNotUsable, why
+			return Refused, reasonNotUsable, why
 		}
 		return Make, "", ""
 	}
 	ref, released := lease.Spec.VirtualMachineIPAddressRef, lease.Status.Phase == v1.LeaseReleased
 	switch {
 	case ref.Namespace != a.Namespace:
-		return Refused, ReasonTaken, fmt.Sprintf("%s is leased in another namespace", address)
+		return Refused, reasonTaken, fmt.Sprintf("%s is leased in another namespace", address)
 	case released && a.Status.Address == "" && r.Unusable(address) != "":
-		return Refused, ReasonNotUsable, r.Unusable(address)
+		return Refused, reasonNotUsable, r.Unusable(address)
 	case released:
 		return Take, "", ""
 	case ref.Name != a.Name:
-		return Refused, ReasonTaken, fmt.Sprintf("%s is leased to the VirtualMachineIPAddress %s", address, ref.Name)
+		return Refused, reasonTaken, fmt.Sprintf("%s is leased to the VirtualMachineIPAddress %s", address, ref.Name)
 	}
 	return Has, "", ""
 }
@@ -120,21 +120,21 @@ func ForVM(vm *v1.VirtualMachine, name string, automatic bool, a *v1.VirtualMach
 	case a == nil && automatic:
 		return ForCreate, "", ""
 	case a == nil:
-		return ForWait, ReasonMissing, fmt.Sprintf(
+		return ForWait, reasonMissing, fmt.Sprintf(
 			"there is no VirtualMachineIPAddress %s: create it, or name another in spec.virtualMachineIPAddressName", name)
 	case a.DeletionTimestamp != nil || automatic && ofFormer(vm, a):
-		return ForWait, ReasonPending, fmt.Sprintf(
+		return ForWait, reasonPending, fmt.Sprintf(
 			"the VirtualMachineIPAddress %s is being deleted: waiting until it is gone", name)
 	case lease == nil || lease.Spec.VirtualMachineIPAddressRef != RefOf(a) || lease.Status.Phase == v1.LeaseReleased:
 		message := "no manager has seen it yet"
 		if a.Status.Phase == v1.IPAddressPending && a.Status.Message != "" {
 			message = a.Status.Message
 		}
-		return ForWait, ReasonPending, fmt.Sprintf("the VirtualMachineIPAddress %s has no address: %s", name, message)
+		return ForWait, reasonPending, fmt.Sprintf("the VirtualMachineIPAddress %s has no address: %s", name, message)
 	case lease.Status.VirtualMachine == "":
 		return ForAttach, "", ""
 	case lease.Status.VirtualMachine != vm.Name:
-		return ForWait, ReasonInUse, fmt.Sprintf("the VirtualMachineIPAddress %s is attached to the VM %s",
+		return ForWait, reasonInUse, fmt.Sprintf("the VirtualMachineIPAddress %s is attached to the VM %s",
 			name, lease.Status.VirtualMachine)
 	}
 	return ForNothing, "", ""

@@ -68,7 +68,7 @@ func TestTheAddressOfAnObject(t *testing.T) {
 	require.Equal(t, addr("10.66.10.20"), Target(object("a", "", "10.66.10.20"), own), "that which it has")
 	require.Equal(t, addr("10.66.10.20"), Target(object("a", "10.66.10.21", "10.66.10.20"), own))
 	require.Equal(t, addr("10.66.10.21"), Target(object("a", "10.66.10.21", ""), own), "that which it asks for")
-	require.Equal(t, addr("10.66.10.9"), Target(object("a", "", ""), own), "that of a manager that was killed")
+	require.Equal(t, addr("10.66.10.9"), Target(object("a", "", ""), own), "the address that a killed manager chose")
 	require.False(t, Target(object("a", "", ""), nil).IsValid(), "any")
 }
 
@@ -140,7 +140,7 @@ func TestWhatAVMWaitsFor(t *testing.T) {
 		return lease("ip-10-66-20-77", "ours", "my-ip", v1.LeaseBound, vm)
 	}
 	pending, deleted := object("my-ip", "", ""), object("my-ip", "", "")
-	pending.Status = PendingStatus(ReasonTaken, "10.66.20.77 is leased in another namespace")
+	pending.Status = PendingStatus(reasonTaken, "10.66.20.77 is leased in another namespace")
 	untold := object("my-ip", "", "")
 	untold.Status.Phase = v1.IPAddressPending
 	told := object("my-ip", "", "")

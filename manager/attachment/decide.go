@@ -14,9 +14,9 @@ type Phase = v1.AttachmentPhase
 // The phases.
 const (
 	Pending     = v1.AttachmentPending
-	InProgress  = v1.AttachmentInProgress
+	inProgress  = v1.AttachmentInProgress
 	Attached    = v1.AttachmentAttached
-	Failed      = v1.AttachmentFailed
+	failed      = v1.AttachmentFailed
 	Terminating = v1.AttachmentTerminating
 )
 
@@ -27,10 +27,10 @@ const (
 	ReasonConflict   = "Conflict" // the VM gets the disk in another way
 	ReasonExporting  = "ExportStarting"
 	ReasonRequested  = "AttachmentRequestSent"
-	ReasonNotPlugged = "NotAttached" // the runner or the guest can't attach it
-	ReasonDetaching  = "Detaching"
+	reasonNotPlugged = "NotAttached" // the runner or the guest can't attach it
+	reasonDetaching  = "Detaching"
 	ReasonAttached   = "Attached"
-	ReasonRestart    = "RestartRequired" // the VM's pod lacks the prerequisites
+	reasonRestart    = "RestartRequired" // the VM's pod lacks the prerequisites
 	ReasonRefused    = "Refused"         // by the API server
 )
 
@@ -127,7 +127,7 @@ func Decide(s Situation) Plan {
 	switch {
 	case wanted && !held:
 		p.Take = true
-		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting,
+		p.Phase, p.Reason, p.Message = inProgress, ReasonExporting,
 			"the "+s.nounForPeople()+" is being reserved for the VM"
 	case wanted:
 		p.Export = true
@@ -190,7 +190,7 @@ func (s Situation) isWanted() (bool, Plan) {
 	}
 	switch {
 	case s.Deleted:
-		return because(Terminating, ReasonDetaching, "%s", s.detachProgress())
+		return because(Terminating, reasonDetaching, "%s", s.detachProgress())
 	case s.Mounted: // includes a pod that is just being created
 		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of %s", s.VMName,
 			s.kindAndName())
@@ -199,27 +199,27 @@ func (s Situation) isWanted() (bool, Plan) {
 	case s.VM == nil:
 		return because(Pending, ReasonVMMissing, "there is no VM %s: the %s is attached when it runs", s.VMName,
 			s.nounForPeople())
-	case Names(s.VM, s.Ref):
-		return because(Failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
+	case definesDevice(s.VM, s.Ref):
+		return because(failed, ReasonConflict, "the VM %s has %s by its definition: delete the attachment, "+
 			"or remove it from the definition", s.VMName, s.kindAndName())
 	case s.Other != "" && s.OtherEnds:
 		return because(Pending, ReasonConflict, "waiting until %s is detached: its attachment %s is being deleted",
 			s.kindAndName(),
 			s.Other)
 	case s.Other != "":
-		return because(Failed, ReasonConflict, "the attachment %s is also for %s: delete one of them", s.Other,
+		return because(failed, ReasonConflict, "the attachment %s is also for %s: delete one of them", s.Other,
 			s.kindAndName())
 	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
 		return because(Pending, ReasonVMStopped, "the VM %s is not running: the %s is attached when it is", s.VMName,
 			s.nounForPeople())
 	}
 	if s.OldPod || s.Earlier && s.isImage() {
-		return because(Pending, ReasonRestart, "the pod of the VM %s was created by an earlier version of the manager: the %s is "+
+		return because(Pending, reasonRestart, "the pod of the VM %s was created by an earlier version of the manager: the %s is "+
 			"attached when the VM has been restarted", s.VMName, s.nounForPeople())
 	}
 	switch what, reason, message := s.Available(); {
 	case what == disk.Refuse:
-		return because(Failed, reason, "%s", message)
+		return because(failed, reason, "%s", message)
 	case reason == disk.ReasonMissing, reason == disk.ReasonImageMissing:
 		return because(Pending, reason, "%s: it is attached when it is created", message)
 	case reason == disk.ReasonInUse:
@@ -236,26 +236,26 @@ func (s Situation) isWanted() (bool, Plan) {
 func (s Situation) attachProgress() (phase Phase, reason, message string) {
 	switch {
 	case s.Drive.State == DriveFailed:
-		return Failed, ReasonNotPlugged, s.Drive.Message
+		return failed, reasonNotPlugged, s.Drive.Message
 	case s.Drive.State == DriveAttached && s.Drive.Configured && s.Export.Ready:
 		return Attached, ReasonAttached, ""
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
-		return InProgress, ReasonExporting, s.servedAgainText()
+		return inProgress, ReasonExporting, s.servedAgainText()
 	case s.Drive.Configured && !s.Drive.Unseen && s.Drive.State == DriveNone:
-		return Failed, ReasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for what is " +
+		return failed, reasonNotPlugged, "the runner can't attach it: the VM type of the machine has no place for what is " +
 			"attached while it runs (hotplug.disks), or the runner is of an earlier version"
 	case s.Drive.Configured && !s.isServed():
-		return InProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() +
+		return inProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() +
 			"'s export is being started")
 	case s.Drive.Configured && s.Drive.Message != "":
-		return InProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople() + ": " + s.Drive.Message
+		return inProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople() + ": " + s.Drive.Message
 	case s.Drive.Configured:
-		return InProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople()
+		return inProgress, ReasonRequested, "the runner attaches the " + s.nounForPeople()
 	case s.isServed():
-		return InProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
+		return inProgress, ReasonRequested, "the drive is being written into the VM's configuration: if that takes long, the " +
 			"condition Reconciled of the VM shows the reason"
 	}
-	return InProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() + "'s export is being started")
+	return inProgress, ReasonExporting, s.withExportReason("the " + s.nounForPeople() + "'s export is being started")
 }
 
 // servedAgainText returns the message for a disk that the guest has but that is currently not served.
@@ -284,8 +284,8 @@ func (s Situation) detachProgress() string {
 	return "the " + s.nounForPeople() + "'s export is being ended"
 }
 
-// Names reports whether a VM's definition contains the disk or image. The VM's pod then mounts the claim.
-func Names(vm *v1.VirtualMachine, name v1.AttachedDeviceRef) bool {
+// definesDevice reports whether a VM's definition contains the disk or image. The VM's pod then mounts the claim.
+func definesDevice(vm *v1.VirtualMachine, name v1.AttachedDeviceRef) bool {
 	for _, ref := range objects.DeviceRefs(vm) {
 		if string(ref.Kind) == string(name.Kind) && ref.Name == name.Name {
 			return true

@@ -43,22 +43,22 @@ func TestDecideOfAnImage(t *testing.T) {
 		"attached": {func(*Situation) {}, Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached}, ""},
 		"new": {
 			func(s *Situation) { s.Drive, s.Export = Drive{}, Export{} },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started",
 		},
 		"an export that starts": {
 			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started",
 		},
 		"a runner that has not reported": {
 			func(s *Situation) { s.Drive, s.Awaits = Drive{}, false },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonRequested},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonRequested},
 			"is being written",
 		},
 		"an earlier runner": {
 			func(s *Situation) { s.Drive, s.Export, s.Awaits, s.Earlier = Drive{}, Export{}, false, true },
-			Plan{Phase: Pending, Reason: ReasonRestart},
+			Plan{Phase: Pending, Reason: reasonRestart},
 			"earlier version",
 		},
 		"not ready": {
@@ -73,7 +73,7 @@ func TestDecideOfAnImage(t *testing.T) {
 		},
 		"failed": {
 			func(s *Situation) { s.Drive, s.Export, s.Disk.Status.Phase = Drive{}, Export{}, v1.DiskFailed },
-			Plan{Phase: Failed, Reason: disk.ReasonImageFailed},
+			Plan{Phase: failed, Reason: disk.ReasonImageFailed},
 			"the VirtualImage data",
 		},
 		"deleted while the guest has it": {
@@ -88,7 +88,7 @@ func TestDecideOfAnImage(t *testing.T) {
 		},
 		"deleted, and the guest lets go of it": {
 			func(s *Situation) { s.Deleted, s.Disk, s.Drive = true, nil, Drive{State: DriveDetaching} },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"lets go",
 		},
 		"in the definition": {
@@ -96,7 +96,7 @@ func TestDecideOfAnImage(t *testing.T) {
 				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualImage, Name: "data"}}
 				s.Drive, s.Export = Drive{}, Export{}
 			},
-			Plan{Phase: Failed, Reason: ReasonConflict},
+			Plan{Phase: failed, Reason: ReasonConflict},
 			"the VM vm has the VirtualImage data by its definition",
 		},
 		"a disk of that name in the definition": {
@@ -104,7 +104,7 @@ func TestDecideOfAnImage(t *testing.T) {
 				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
 				s.Drive, s.Export = Drive{}, Export{}
 			},
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started",
 		},
 	} {
@@ -156,7 +156,7 @@ func TestDecide(t *testing.T) {
 				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
 				s.Drive, s.Export = Drive{}, Export{}
 			},
-			Plan{Phase: Failed, Reason: ReasonConflict},
+			Plan{Phase: failed, Reason: ReasonConflict},
 			"by its definition",
 		},
 		"another VM's": {
@@ -170,12 +170,12 @@ func TestDecide(t *testing.T) {
 			func(s *Situation) {
 				s.Disk.Status, s.Drive, s.Export = disk.Unlock(s.Disk, time.Time{}), Drive{}, Export{}
 			},
-			Plan{Take: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Take: true, Phase: inProgress, Reason: ReasonExporting},
 			"reserved",
 		},
 		"an export that starts": {
 			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started",
 		},
 		"a runner that awaits an export which no node takes": {
@@ -183,83 +183,83 @@ func TestDecide(t *testing.T) {
 				s.Drive = Drive{Configured: true, State: DriveAttaching, Message: "no answer"}
 				s.Export, s.Awaits = Export{Exists: true, Problem: "no node takes the pod vd-data"}, true
 			},
-			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Drive: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started: no node takes the pod vd-data",
 		},
 		"deleted before it was served": {
 			func(s *Situation) { s.Deleted, s.Drive.State, s.Export.Ready = true, DriveAttaching, false },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"the runner detaches",
 		},
-		"deleted before it was served, and the runner has not said so": {
+		"deleted before it was served, and the runner has not reported it": {
 			func(s *Situation) {
 				s.Deleted, s.Drive, s.Export.Ready = true, Drive{Configured: true, Unseen: true}, false
 			},
-			Plan{Export: true, Drive: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Drive: true, Phase: Terminating, Reason: reasonDetaching},
 			"waiting for the disk's export",
 		},
 		"an export that starts again": {
 			func(s *Situation) { s.Export.Ready = false },
-			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Drive: true, Phase: inProgress, Reason: ReasonExporting},
 			"being restarted",
 		},
 		"an export that was evicted": {
 			func(s *Situation) {
 				s.Export = Export{Exists: true, Over: true, Problem: "the pod vd-data was ended: Evicted"}
 			},
-			Plan{Export: true, Renew: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Renew: true, Drive: true, Phase: inProgress, Reason: ReasonExporting},
 			"being restarted: the pod vd-data was ended: Evicted",
 		},
 		"an export that was evicted, and is being deleted": {
 			func(s *Situation) { s.Export = Export{Exists: true, Over: true, Ending: true} },
-			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Drive: true, Phase: inProgress, Reason: ReasonExporting},
 			"being restarted",
 		},
 		"an export that no node takes": {
 			func(s *Situation) {
 				s.Drive, s.Export = Drive{}, Export{Exists: true, Problem: "no node takes the pod vd-data"}
 			},
-			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			Plan{Export: true, Phase: inProgress, Reason: ReasonExporting},
 			"being started: no node takes the pod vd-data",
 		},
 		"evicted while it isn't wanted": {
 			func(s *Situation) { s.Deleted, s.Drive, s.Export = true, Drive{}, Export{Exists: true, Over: true} },
-			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Phase: Terminating, Reason: reasonDetaching},
 			"being ended",
 		},
 		"a runner that can't": {
 			func(s *Situation) { s.Drive.State, s.Drive.Message = DriveFailed, "no free slot" },
-			Plan{Export: true, Drive: true, Phase: Failed, Reason: ReasonNotPlugged},
+			Plan{Export: true, Drive: true, Phase: failed, Reason: reasonNotPlugged},
 			"no free slot",
 		},
 		"deleted": {
 			func(s *Situation) { s.Deleted = true },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"the runner detaches",
 		},
 		"deleted, without an export": {
 			func(s *Situation) { s.Deleted, s.Export = true, Export{} },
-			Plan{Export: true, Drive: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Drive: true, Phase: Terminating, Reason: reasonDetaching},
 			"waiting for the disk's export",
 		},
 		"deleted, and the guest lets go": {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{State: DriveDetaching} },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"lets go",
 		},
-		"deleted, and the guest keeps a disk whose export is gone": {
+		"deleted, and the guest keeps a disk without an export": {
 			func(s *Situation) { s.Deleted, s.Export, s.Drive = true, Export{}, Drive{State: DriveDetaching} },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"lets go",
 		},
-		"deleted, and the runner has not said that it is gone": {
+		"deleted, and the runner has not reported that it is gone": {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{Unseen: true} },
-			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Export: true, Phase: Terminating, Reason: reasonDetaching},
 			"the runner detaches",
 		},
 		"deleted with its disk": {
 			func(s *Situation) { s.Deleted, s.Disk, s.Export, s.HasPod = true, nil, Export{}, false },
-			Plan{Done: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Done: true, Phase: Terminating, Reason: reasonDetaching},
 			"being ended",
 		},
 		"a disk that is gone while the guest has it": {
@@ -267,22 +267,22 @@ func TestDecide(t *testing.T) {
 			Plan{Phase: Pending, Reason: disk.ReasonMissing},
 			"there is no VirtualDisk data",
 		},
-		"a disk whose claim is gone": {
+		"a disk without a claim": {
 			func(s *Situation) {
 				s.Disk.Status.Phase, s.Disk.Status.Message = v1.DiskFailed, "its claim is gone"
 				s.Drive, s.Export = Drive{}, Export{}
 			},
-			Plan{Phase: Failed, Reason: disk.ReasonFailed},
+			Plan{Phase: failed, Reason: disk.ReasonFailed},
 			"its claim is gone",
 		},
-		"a disk whose claim is gone while the guest has it": {
+		"a disk loses its claim while the guest has it": {
 			func(s *Situation) { s.Disk.Status.Phase = v1.DiskFailed },
 			Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached},
 			"",
 		},
 		"an older attachment of the disk": {
 			func(s *Situation) { s.Other, s.Drive, s.Export = "first", Drive{}, Export{} },
-			Plan{Phase: Failed, Reason: ReasonConflict},
+			Plan{Phase: failed, Reason: ReasonConflict},
 			"the attachment first is also for the VirtualDisk data",
 		},
 		"an older attachment that is being deleted": {
@@ -292,12 +292,12 @@ func TestDecide(t *testing.T) {
 		},
 		"a pod of an earlier manager": {
 			func(s *Situation) { s.OldPod, s.Drive, s.Export = true, Drive{}, Export{} },
-			Plan{Phase: Pending, Reason: ReasonRestart},
+			Plan{Phase: Pending, Reason: reasonRestart},
 			"has been restarted",
 		},
 		"a VM type without places for disks": {
 			func(s *Situation) { s.Drive = Drive{Configured: true} },
-			Plan{Export: true, Drive: true, Phase: Failed, Reason: ReasonNotPlugged},
+			Plan{Export: true, Drive: true, Phase: failed, Reason: reasonNotPlugged},
 			"hotplug.disks",
 		},
 		"mounted": {
@@ -307,17 +307,17 @@ func TestDecide(t *testing.T) {
 		},
 		"deleted, and let go of": {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{} },
-			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Phase: Terminating, Reason: reasonDetaching},
 			"being ended",
 		},
 		"deleted, and ended": {
 			func(s *Situation) { s.Deleted, s.Drive, s.Export = true, Drive{}, Export{} },
-			Plan{Done: true, Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Done: true, Phase: Terminating, Reason: reasonDetaching},
 			"",
 		},
 		"deleted, of a VM without a pod": {
 			func(s *Situation) { s.Deleted, s.HasPod = true, false },
-			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			Plan{Phase: Terminating, Reason: reasonDetaching},
 			"being ended",
 		},
 	} {

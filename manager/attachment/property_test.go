@@ -283,7 +283,7 @@ func (w *world) attachment(name string) {
 			w.exports[name].image = w.image
 		}
 	case !p.Export && e != nil && !e.ending:
-		require.False(w.t, m.pod != nil && m.pod.drives[name], "the guest has the disk whose export is ended")
+		require.False(w.t, m.pod != nil && m.pod.drives[name], "the guest has a disk with an ended export")
 		e.ending = true
 	}
 	if p.Done {
@@ -380,7 +380,7 @@ func TestADiskNeverHasTwoWriters(t *testing.T) {
 				require.Equal(t, ReasonExporting, a.status.Reason, "seed %d: %s: %+v", seed, name, a.status)
 				continue
 			}
-			require.Contains(t, []Phase{Attached, Pending, Failed}, a.status.Phase,
+			require.Contains(t, []Phase{Attached, Pending, failed}, a.status.Phase,
 				"seed %d: %s: %+v", seed, name, a.status)
 		}
 	}

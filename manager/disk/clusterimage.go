@@ -46,10 +46,10 @@ func StoredOf(c *v1.ClusterVirtualImage, namespace string) *v1.VirtualImage {
 
 // Reasons why a namespace lacks the image of a ClusterVirtualImage.
 const (
-	ReasonUnavailable = "ClusterImagesUnavailable" // the manager can't read them
+	reasonUnavailable = "ClusterImagesUnavailable" // the manager can't read them
 	ReasonStoring     = "Storing"
-	ReasonImageTaken  = "ImageNameTaken"
-	ReasonOldImage    = "WaitingForOldImage"
+	reasonImageTaken  = "ImageNameTaken"
+	reasonOldImage    = "WaitingForOldImage"
 )
 
 // OfCluster resolves a ClusterVirtualImage to an image (see AsDisk). i is the VirtualImage named ClusterImageName, or
@@ -70,13 +70,13 @@ func OfCluster(c *v1.ClusterVirtualImage, i *v1.VirtualDisk) *v1.VirtualDisk {
 		return noImage(c, v1.DiskPending, ReasonStoring, "it is being stored in this namespace, as the VirtualImage "+
 			name)
 	case isOfEarlier(c, i):
-		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s belongs to a "+
+		return noImage(c, v1.DiskPending, reasonOldImage, fmt.Sprintf("the VirtualImage %s belongs to a "+
 			"ClusterVirtualImage %s that was deleted: waiting until it is gone", name, c.Name))
 	case !IsOfCluster(c, i):
-		return noImage(c, v1.DiskFailed, ReasonImageTaken, fmt.Sprintf("a VirtualImage %s already exists "+
+		return noImage(c, v1.DiskFailed, reasonImageTaken, fmt.Sprintf("a VirtualImage %s already exists "+
 			"that was not created from it: delete that VirtualImage, and this image is stored under its name", name))
 	case i.DeletionTimestamp != nil:
-		return noImage(c, v1.DiskPending, ReasonOldImage, fmt.Sprintf("the VirtualImage %s is being deleted: "+
+		return noImage(c, v1.DiskPending, reasonOldImage, fmt.Sprintf("the VirtualImage %s is being deleted: "+
 			"it is stored again when the VirtualImage is gone", name))
 	}
 	return i
@@ -110,7 +110,7 @@ func noImage(c *v1.ClusterVirtualImage, phase v1.DiskPhase, reason, message stri
 // reason.
 func Unavailable(name, why string) *v1.VirtualDisk {
 	c := &v1.ClusterVirtualImage{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return noImage(c, v1.DiskPending, ReasonUnavailable, why)
+	return noImage(c, v1.DiskPending, reasonUnavailable, why)
 }
 
 // Stored reports whether a result of OfCluster is a real image, not a placeholder.

@@ -220,10 +220,10 @@ func formatPercent(n int) string { return fmt.Sprintf("%d%%", n) }
 
 // finishAttempt records the outcome of a pod.
 func (s Situation) finishAttempt(is *v1.DiskImport, o Outcome) {
-	if why := s.changedOutcome(is); why != nil && o.Reason == ReasonImported {
+	if why := s.changedOutcome(is); why != nil && o.Reason == reasonImported {
 		o = *why
 	}
-	if o.Reason != ReasonImported {
+	if o.Reason != reasonImported {
 		s.failAttempt(is, o)
 		return
 	}
@@ -275,7 +275,7 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 	o, ended := Outcome{}, containerOf(pod).State.Terminated
 	said := ended != nil && json.Unmarshal([]byte(ended.Message), &o) == nil && o.Reason != ""
 	switch {
-	case said && (o.Reason != ReasonImported) == (pod.Status.Phase == corev1.PodFailed) && pod.Status.Reason == "":
+	case said && (o.Reason != reasonImported) == (pod.Status.Phase == corev1.PodFailed) && pod.Status.Reason == "":
 		o.Reason = printable.Clip(printable.Line(o.Reason), longestReason)
 	case pod.Status.Reason != "": // Evicted, DeadlineExceeded, Preempting, …
 		o.Reason = ReasonPodFailed

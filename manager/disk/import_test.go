@@ -134,7 +134,7 @@ func TestSteps(t *testing.T) {
 			s.Pod = pod("p", 0, corev1.PodFailed, good)
 			record(s, "p")
 		}, disk.Nothing, v1.DiskProvisioning, disk.ReasonPodFailed, ""},
-		"said nothing": {func(s *disk.Situation) {
+		"reported nothing": {func(s *disk.Situation) {
 			s.Pod = pod("p", 0, corev1.PodSucceeded, "x")
 			record(s, "p")
 		}, disk.Nothing, v1.DiskProvisioning, disk.ReasonPodFailed, ""},

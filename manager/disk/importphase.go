@@ -14,7 +14,7 @@ import (
 
 // importPhase returns the phase of an incomplete disk with a claim.
 func (s Situation) importPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	name := PodOf(s.Disk)
+	name := importPodOf(s.Disk)
 	switch {
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return s.boundPhase()
@@ -70,7 +70,7 @@ func (s Situation) failedPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, m
 
 // runningPhase returns the phase of a disk while its import pod may be running.
 func (s Situation) runningPhase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
-	phase, name, last := v1.DiskProvisioning, PodOf(s.Disk), ""
+	phase, name, last := v1.DiskProvisioning, importPodOf(s.Disk), ""
 	if is.Failures > 0 {
 		last = fmt.Sprintf("; %d attempts before have failed, the last one: %s", is.Failures, is.Message)
 	}

@@ -56,8 +56,8 @@ func PodName(disk string) string { return ClaimName(disk) + importSuffix }
 // ImagePodName returns the name of the pod that imports an image.
 func ImagePodName(image string) string { return "vi-" + image + importSuffix }
 
-// PodOf returns the name of the pod that imports the data of a disk or image (see AsDisk).
-func PodOf(d *v1.VirtualDisk) string {
+// importPodOf returns the name of the pod that imports the data of a disk or image (see AsDisk).
+func importPodOf(d *v1.VirtualDisk) string {
 	if isImage(d) {
 		return ImagePodName(d.Name)
 	}

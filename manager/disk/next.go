@@ -18,20 +18,20 @@ import (
 const (
 	ReasonProvisioning = "Provisioning"        // the volume is being created
 	ReasonConsumer     = "NoConsumer"          // the volume is created for the first pod
-	ReasonNoClass      = "StorageClassMissing" // no default class, or the named class is missing
+	reasonNoClass      = "StorageClassMissing" // no default class, or the named class is missing
 	ReasonRefused      = "Refused"             // by the API server
 	ReasonQuota        = "QuotaExceeded"
-	ReasonClaimTaken   = "ClaimNameTaken"
-	ReasonOldClaim     = "WaitingForOldObject"
-	ReasonClaimDeleted = "ClaimDeleted"
+	reasonClaimTaken   = "ClaimNameTaken"
+	reasonOldClaim     = "WaitingForOldObject"
+	reasonClaimDeleted = "ClaimDeleted"
 	ReasonClaimLost    = "ClaimLost"
 	ReasonDeletion     = "Deleted"
 	ReasonGrowing      = "Growing"
 	ReasonGrowsLater   = "FileSystemResizePending" // Kubernetes' term: a node finishes when a VM uses it
-	ReasonNotGrowing   = "GrowthRefused"
-	ReasonReady        = "Ready"
-	ReasonAttached     = "Attached"
-	ReasonFree         = "Free"
+	reasonNotGrowing   = "GrowthRefused"
+	reasonReady        = "Ready"
+	reasonAttached     = "Attached"
+	reasonFree         = "Free"
 )
 
 // Classes describes the storage classes of the cluster.
@@ -183,20 +183,20 @@ func (s Situation) phaseOf(is *v1.DiskImport) (phase v1.DiskPhase, reason, messa
 	case s.Claim == nil && s.Refused != nil:
 		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
 	case s.Claim == nil && s.Classes.Known && s.Classes.Class == nil:
-		return v1.DiskPending, ReasonNoClass, s.noClass()
+		return v1.DiskPending, reasonNoClass, s.noClass()
 	case s.Claim == nil:
 		return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s is being created", name)
 	case Owner(s.Claim) == d.Name && !metav1.IsControlledBy(s.Claim, d):
-		return v1.DiskPending, ReasonOldClaim, fmt.Sprintf("the claim %s belongs to the %s of the same name that was "+
+		return v1.DiskPending, reasonOldClaim, fmt.Sprintf("the claim %s belongs to the %s of the same name that was "+
 			"deleted: waiting until it is gone", name, noun)
 	case !metav1.IsControlledBy(s.Claim, d):
-		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this %[2]s's: "+
+		return v1.DiskFailed, reasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this %[2]s's: "+
 			"delete the claim, or give the %[2]s another name", name, noun)
 	case !s.ownsClaim():
 		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the claim that was created for this %[2]s: "+
 			"delete the %[2]s, and create it again", name, noun)
 	case s.Claim.DeletionTimestamp != nil:
-		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
+		return v1.DiskFailed, reasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
 			"and the data with it when no pod has it any more: copy the data, or set the reclaim policy of its volume to Retain "+
 			"before (kubectl patch pv)", name)
 	}
@@ -289,7 +289,7 @@ func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 	}
 	ready := is.Phase == v1.DiskReady || is.Phase == v1.DiskResizing
 	if ready {
-		set(v1.DiskConditionReady, true, ReasonReady, "")
+		set(v1.DiskConditionReady, true, reasonReady, "")
 	} else {
 		set(v1.DiskConditionReady, false, is.Reason, is.Message)
 	}
@@ -301,7 +301,7 @@ func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 	case s.isVolumeSmaller():
 		set(v1.DiskConditionResized, false, cmp.Or(is.Reason, ReasonGrowing), is.Message)
 	default:
-		set(v1.DiskConditionResized, true, ReasonReady, "")
+		set(v1.DiskConditionResized, true, reasonReady, "")
 	}
 	setInUse(&all, Holder(s.Disk), is.ObservedGeneration, s.Now)
 	return all
@@ -310,11 +310,11 @@ func (s Situation) conditionsFor(is v1.VirtualDiskStatus) []metav1.Condition {
 // setInUse sets the condition that shows which VM uses the disk.
 func setInUse(all *[]metav1.Condition, vm string, generation int64, now time.Time) {
 	c := metav1.Condition{
-		Type: v1.DiskConditionInUse, Status: metav1.ConditionFalse, Reason: ReasonFree,
+		Type: v1.DiskConditionInUse, Status: metav1.ConditionFalse, Reason: reasonFree,
 		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}
 	if vm != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonAttached, "attached to the VM "+vm
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonAttached, "attached to the VM "+vm
 	}
 	meta.SetStatusCondition(all, c)
 }

@@ -69,7 +69,7 @@ const (
 // can't start until its scheduling gate is removed. from is the source if the disk is a copy. near is where to create
 // the volume; nil if the volume exists.
 func Pod(d, from *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
-	pod, c := newPod(d, PodOf(d), verbOf(d), w)
+	pod, c := newPod(d, importPodOf(d), verbOf(d), w)
 	c.Resources = podResources(d)
 	b := builder{d, pod, &c, w.Authorities}
 	b.addArguments(fmt.Sprintf("--listen=:%d", ProgressPort), "--scratch="+scratchFolder)

@@ -6,7 +6,7 @@ import (
 
 // Reasons for imports, in addition to the reasons in package diskimage, which docs/tasks/import.md lists.
 const (
-	ReasonImported      = "Imported"
+	reasonImported      = "Imported"
 	ReasonImporting     = "Importing"
 	ReasonStarting      = "ImportStarting" // the pod isn't running yet
 	ReasonUnschedulable = "Unschedulable"  // the pod fits on no node

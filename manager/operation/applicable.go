@@ -19,16 +19,16 @@ import (
 const (
 	ReasonAccepted               = "Accepted"
 	ReasonCompleted              = "OperationCompleted"
-	ReasonSuperseded             = "Superseded"
+	reasonSuperseded             = "Superseded"
 	ReasonNotFound               = "VirtualMachineNotFound"
-	ReasonDeleted                = "VirtualMachineDeleted"
-	ReasonInProgress             = "OperationInProgress"
-	ReasonNotApplicableForPolicy = "NotApplicableForRunPolicy"
-	ReasonNotApplicableForPhase  = "NotApplicableForPhase"
-	ReasonNotApplicableForType   = "NotApplicableForVMType"
-	ReasonOverruled              = "Overruled"
-	ReasonNotMigratable          = decide.ReasonNotMigratable
-	ReasonMigrationFailed        = "MigrationFailed"
+	reasonDeleted                = "VirtualMachineDeleted"
+	reasonInProgress             = "OperationInProgress"
+	reasonNotApplicableForPolicy = "NotApplicableForRunPolicy"
+	reasonNotApplicableForPhase  = "NotApplicableForPhase"
+	reasonNotApplicableForType   = "NotApplicableForVMType"
+	reasonOverruled              = "Overruled"
+	reasonNotMigratable          = decide.ReasonNotMigratable
+	reasonMigrationFailed        = "MigrationFailed"
 )
 
 // A Refusal is why an operation is not possible: a reason for programs, and an explanation for people.
@@ -78,7 +78,7 @@ func refuseStart(vm *v1.VirtualMachine) *Refusal {
 	case !isToRun(vm) || failed:
 		return nil
 	case vm.Spec.RunPolicy == v1.AlwaysOn:
-		return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
+		return &Refusal{reasonNotApplicableForPolicy, fmt.Sprintf(
 			"spec.runPolicy is AlwaysOn: the VM, which is %s, starts automatically", phaseOf(vm))}
 	}
 	return refusedInPhase("the VM is %s: only a VM that is Stopped, Stopping or Failed can be started", phaseOf(vm))
@@ -112,7 +112,7 @@ func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	case decide.Terminating(pod) && !o.Force:
 		return refusedInPhase("the guest is being shut down already; force: true doesn't wait for it")
 	case accepted != nil && accepted.Status == metav1.ConditionFalse:
-		return &Refusal{ReasonNotApplicableForType, "the VM could not be started again: " + accepted.Message}
+		return &Refusal{reasonNotApplicableForType, "the VM could not be started again: " + accepted.Message}
 	}
 	return nil
 }
@@ -131,16 +131,16 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 	why, one := objects.Unmovable(vm, copies), objects.OneNode(vm, copies)
 	switch {
 	case len(faults) > 0:
-		return &Refusal{ReasonNotMigratable, faults.ToAggregate().Error()}
+		return &Refusal{reasonNotMigratable, faults.ToAggregate().Error()}
 	case why != "":
-		return &Refusal{ReasonNotMigratable, "the guest can't move: " + why}
+		return &Refusal{reasonNotMigratable, "the guest can't move: " + why}
 	case one != "" && copies:
-		return &Refusal{ReasonNotMigratable, "the guest can't leave its node, though disks are copied: " + one}
+		return &Refusal{reasonNotMigratable, "the guest can't leave its node, though disks are copied: " + one}
 	case one != "" && len(labels) == 0 && objects.OneNode(vm, true) == "":
-		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With "+
+		return &Refusal{reasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With "+
 			"migrate: {copyDisks: true} it is copied while the guest moves", one)}
 	case one != "" && len(labels) == 0:
-		return &Refusal{ReasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With Restart the "+
+		return &Refusal{reasonNotMigratable, fmt.Sprintf("the guest can't leave its node: %s. With Restart the "+
 			"scheduler chooses a node again; with migrate: {nodeSelector: {kubernetes.io/hostname: %s}} the guest "+
 			"moves to a new pod on its node", one, pod.Spec.NodeName)}
 	}
@@ -148,11 +148,11 @@ func refuseMigrate(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod 
 }
 
 func refusedInPhase(format string, args ...any) *Refusal {
-	return &Refusal{ReasonNotApplicableForPhase, fmt.Sprintf(format, args...)}
+	return &Refusal{reasonNotApplicableForPhase, fmt.Sprintf(format, args...)}
 }
 
 func refusedByPolicy(vm *v1.VirtualMachine, what string) *Refusal {
-	return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
+	return &Refusal{reasonNotApplicableForPolicy, fmt.Sprintf(
 		"spec.runPolicy is %s: the VM can't be %s before it is %s or %s",
 		vm.Spec.RunPolicy, what, v1.AlwaysOnUnlessStoppedManually, v1.Manual)}
 }

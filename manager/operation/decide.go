@@ -96,7 +96,7 @@ func (s Situation) activeOperation() *v1.VirtualMachineOperation {
 // Moving returns the operation in progress that moves the guest; nil if there is none.
 func Moving(all []*v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
 	active := Situation{Operations: all}.activeOperation()
-	if active == nil || !IsMove(active.Spec.Type) || !Sent(active) || active.DeletionTimestamp != nil {
+	if active == nil || !isMove(active.Spec.Type) || !Sent(active) || active.DeletionTimestamp != nil {
 		return nil
 	}
 	return active
@@ -124,7 +124,7 @@ func (s Situation) refuseNext(o v1.VirtualMachineOperationSpec, active *v1.Virtu
 	case s.VM == nil:
 		return &Refusal{ReasonNotFound, "there is no VM " + o.VirtualMachineName + " in this namespace"}
 	case active != nil && !supersedesActive(o, active.Spec):
-		return &Refusal{ReasonInProgress, "the operation " + active.Name + " (" + string(active.Spec.Type) +
+		return &Refusal{reasonInProgress, "the operation " + active.Name + " (" + string(active.Spec.Type) +
 			") is in progress: wait for its end, or delete it"}
 	}
 	return refuseOperation(o, s.VM, s.Pod)
@@ -151,7 +151,7 @@ func waitMessage(o v1.VirtualMachineOperationSpec) string {
 		return "waiting until the guest is running"
 	case o.Type == v1.OperationReset:
 		return "waiting until the runner has reset the machine"
-	case IsMove(o.Type):
+	case isMove(o.Type):
 		return "waiting until the guest has moved to another pod"
 	case o.Force && o.Type == v1.OperationStop:
 		return "waiting until the machine has ended"

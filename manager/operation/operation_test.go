@@ -98,7 +98,7 @@ func TestApplicable(t *testing.T) {
 				r := Possible(columns[i].Spec, vm, pod, nil)
 				if r != nil {
 					got = map[string]string{
-						ReasonNotApplicableForPhase: "phase", ReasonNotApplicableForPolicy: "policy",
+						reasonNotApplicableForPhase: "phase", reasonNotApplicableForPolicy: "policy",
 					}[r.Reason]
 				}
 				require.Equal(t, want, got, "%s, policy %q: %+v: %v", row.situation, policy, columns[i].Spec, r)
@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	vm.Status.Conditions = []metav1.Condition{
 		{Type: v1.ConditionVMTypeAccepted, Status: metav1.ConditionFalse, Message: "no such option"},
 	}
-	require.Equal(t, &Refusal{ReasonNotApplicableForType, "the VM could not be started again: no such option"},
+	require.Equal(t, &Refusal{reasonNotApplicableForType, "the VM could not be started again: no such option"},
 		Possible(made(restart).Spec, vm, pod, nil), "it is not stopped for a restart that fails")
 	vm.DeletionTimestamp = &metav1.Time{Time: noon}
 	for _, o := range []*v1.VirtualMachineOperation{made(start), made(stop), made(restart, true), made(reset)} {
@@ -410,12 +410,12 @@ func TestOneIsActive(t *testing.T) {
 
 	p = Decide(situation("off", made(restart), made(start), made(stop)))
 	require.Len(t, p.Write, 2, "the third one is decided about when the VM is known to be set to Running")
-	require.Equal(t, ReasonNotApplicableForPhase, p.Write[0].Status.Reason)
+	require.Equal(t, reasonNotApplicableForPhase, p.Write[0].Status.Reason)
 	require.Equal(t, start, p.Send.Spec.Type)
 
 	deleted := active(made(start), "off")
 	deleted.DeletionTimestamp, deleted.Status.Conditions = &metav1.Time{Time: noon}, nil
-	require.Nil(t, Decide(situation("off", deleted)).Send, "its signal is not sent any more")
+	require.Nil(t, Decide(situation("off", deleted)).Send, "its signal is no longer sent")
 	waiting := made(start)
 	waiting.DeletionTimestamp = &metav1.Time{Time: noon}
 	require.Equal(t, Plan{}, Decide(situation("off", waiting)))

@@ -28,7 +28,7 @@ func completedOutcome(message string) outcome {
 func refusedOutcome(r *Refusal) outcome { return failedOutcome(r.Reason, r.Message) }
 func supersededBy(name, what string) outcome {
 	message := "the operation " + name + " (" + what + ") has taken its place"
-	return outcome{v1.OperationSuperseded, ReasonSuperseded, message}
+	return outcome{v1.OperationSuperseded, reasonSuperseded, message}
 }
 
 // operationOutcome returns the outcome of the active operation.
@@ -40,17 +40,17 @@ func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod 
 		if stop {
 			return completedOutcome("the VM has been deleted")
 		}
-		return failedOutcome(ReasonDeleted, "the VM has been deleted meanwhile")
+		return failedOutcome(reasonDeleted, "the VM has been deleted meanwhile")
 	case vm.DeletionTimestamp != nil && !stop:
-		return failedOutcome(ReasonDeleted, "the VM is being deleted")
+		return failedOutcome(reasonDeleted, "the VM is being deleted")
 	case !Sent(o) || vm.Status.ObservedGeneration < target.Generation:
 		return outcome{}
 	case o.Spec.Type == v1.OperationReset:
 		return outcomeOfReset(target, vm, pod)
-	case IsMove(o.Spec.Type):
+	case isMove(o.Spec.Type):
 		return outcomeOfMove(o, vm)
 	case stop && vm.DeletionTimestamp == nil && isToRun(vm):
-		return failedOutcome(ReasonOverruled, "the VM has been set to Running meanwhile")
+		return failedOutcome(reasonOverruled, "the VM has been set to Running meanwhile")
 	case stop:
 		if pod == nil && vm.Status.Phase == v1.PhaseStopped {
 			return completedOutcome("the VM is off")
@@ -58,7 +58,7 @@ func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod 
 		return outcome{}
 	case !isToRun(vm):
 		message := "the VM has been set to Stopped in the meantime: " + vm.Status.Message
-		return failedOutcome(ReasonOverruled, strings.TrimSuffix(message, ": "))
+		return failedOutcome(reasonOverruled, strings.TrimSuffix(message, ": "))
 	}
 	fresh := pod != nil && !decide.Terminating(pod) && (o.Spec.Type == v1.OperationStart || pod.UID != target.PodUID)
 	switch runner := vm.Status.Runner; {
@@ -70,8 +70,8 @@ func operationOutcome(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod 
 	return outcome{}
 }
 
-// IsMove reports whether operations of this type move the guest.
-func IsMove(t v1.OperationType) bool { return t == v1.OperationMigrate || t == v1.OperationEvict }
+// isMove reports whether operations of this type move the guest.
+func isMove(t v1.OperationType) bool { return t == v1.OperationMigrate || t == v1.OperationEvict }
 
 // outcomeOfMove returns the outcome of a move.
 func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome {
@@ -82,7 +82,7 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 	case m.Stage == v1.MigrationCompleted:
 		return completedOutcome(m.Message)
 	case m.Stage == v1.MigrationFailed:
-		return failedOutcome(ReasonMigrationFailed, "the guest has not moved: "+m.Message)
+		return failedOutcome(reasonMigrationFailed, "the guest has not moved: "+m.Message)
 	}
 	return outcome{v1.OperationInProgress, ReasonAccepted, m.Message}
 }
@@ -90,7 +90,7 @@ func outcomeOfMove(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine) outcome
 // outcomeOfReset returns the outcome of a reset. The runner resets the machine when it reads the counter.
 func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
 	if pod == nil || pod.UID != target.PodUID || decide.Terminating(pod) {
-		return failedOutcome(ReasonOverruled, "the guest has ended meanwhile")
+		return failedOutcome(reasonOverruled, "the guest has ended meanwhile")
 	}
 	runner, read := vm.Status.Runner, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionConfigApplied)
 	switch {

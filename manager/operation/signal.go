@@ -17,14 +17,14 @@ type Signal struct {
 	// by another VM with the same name.
 	Patch     []byte
 	PatchType types.PatchType
-	// DeletePod is the UID of the pod to delete; "" if there is none. AtOnce skips the shutdown of the guest.
+	// DeletePod is the UID of the pod to delete; "" if no pod is deleted. AtOnce skips the shutdown of the guest.
 	DeletePod types.UID
 	AtOnce    bool
 }
 
 // SignalOf returns the signal of the active operation. The operation's status must contain its target.
 func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) (s Signal, err error) {
-	if IsMove(o.Spec.Type) {
+	if isMove(o.Spec.Type) {
 		return s, nil // package migration does the rest
 	}
 	s.AtOnce = o.Spec.Force

@@ -229,7 +229,7 @@ func TestTemplates(t *testing.T) {
 	p.Spec.Replicas = new(int32(0))
 	require.Equal(t, []string{"d", "a", "c"}, given(p.Plan(four, noon)), "none that a user has")
 	four[3].Assignment = p.Plan(four, noon).Changes[0].To
-	require.Equal(t, []string{"d"}, names(p.Plan(four, noon).Delete), "which no user gets any more")
+	require.Equal(t, []string{"d"}, names(p.Plan(four, noon).Delete), "no user gets it again")
 
 	vm := p.Machine(7)
 	require.Equal(t, "desktops-7", vm.Name)

@@ -134,11 +134,11 @@ func StatusOfMachine(s MachineSituation) v1.VirtualMachineSnapshotStatus {
 		}
 		meta.SetStatusCondition(&is.Conditions, c)
 	}
-	set(v1.SnapshotConditionReady, is.Phase == v1.SnapshotReady, cmp.Or(is.Reason, ReasonReady), is.Message)
+	set(v1.SnapshotConditionReady, is.Phase == v1.SnapshotReady, cmp.Or(is.Reason, reasonReady), is.Message)
 	switch {
 	case is.Consistent == nil:
 	case *is.Consistent:
-		set(v1.SnapshotConditionConsistent, true, ReasonConsistent, "")
+		set(v1.SnapshotConditionConsistent, true, reasonConsistent, "")
 	default:
 		set(v1.SnapshotConditionConsistent, false, ReasonNotConsistent, s.whyInconsistent())
 	}

@@ -16,7 +16,7 @@ const (
 	ReasonBusy          = "GuestBusy"
 	ReasonCapturing     = "Capturing"
 	ReasonStoring       = "Storing" // the driver is storing the captured data
-	ReasonConsistent    = "Consistent"
+	reasonConsistent    = "Consistent"
 	ReasonNotConsistent = "NotConsistent"
 	ReasonNameTaken     = "VolumeSnapshotNameTaken"
 	ReasonLost          = "VolumeSnapshotLost"
@@ -24,7 +24,7 @@ const (
 	ReasonMachine       = "VirtualMachineMissing"
 	ReasonNoVolume      = "VolumeMissing"
 	ReasonDiskInUse     = "DiskInUse" // by another VM
-	ReasonReady         = "Ready"
+	reasonReady         = "Ready"
 )
 
 // Situation contains the state that the decision about a snapshot depends on.

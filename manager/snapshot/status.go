@@ -48,9 +48,9 @@ func StatusOf(s Situation) v1.VirtualDiskSnapshotStatus {
 		}
 		meta.SetStatusCondition(&is.Conditions, c)
 	}
-	set(v1.SnapshotConditionReady, is.Phase == v1.SnapshotReady, cmp.Or(is.Reason, ReasonReady), is.Message)
+	set(v1.SnapshotConditionReady, is.Phase == v1.SnapshotReady, cmp.Or(is.Reason, reasonReady), is.Message)
 	if is.Consistent != nil && *is.Consistent {
-		set(v1.SnapshotConditionConsistent, true, ReasonConsistent, "")
+		set(v1.SnapshotConditionConsistent, true, reasonConsistent, "")
 	} else if is.Consistent != nil {
 		set(v1.SnapshotConditionConsistent, false, ReasonNotConsistent, s.whyInconsistent())
 	}

@@ -57,7 +57,7 @@ func TestAWriteReturnsLate(t *testing.T) {
 	is("", "a write found it to be gone")
 
 	require.NoError(t, c.Replace([]any{pod(2)}, "3"))
-	is("2", "a list begins anew, that of a restored cluster too")
+	is("2", "a list starts again, even of a restored cluster")
 	require.NoError(t, c.learnWrite(pod(4)))
 	is("4", "")
 }

@@ -65,7 +65,7 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Stopped), sample("busy", fleet.Running))
 	answer, _ := p.submit("/vms/web/do", "do", "delete")
-	require.Equal(t, "/vms/web/delete", answer.Header.Get("Location"), "a question of its own")
+	require.Equal(t, "/vms/web/delete", answer.Header.Get("Location"), "the page asks for confirmation")
 	_, page := p.call("GET", "/vms/web/delete", "")
 	require.Contains(t, page, "<code>/data/web</code>")
 	answer, page = p.submit("/vms/web/delete", "name", "web2<b>")

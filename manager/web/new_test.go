@@ -346,7 +346,7 @@ func TestClassInTheForm(t *testing.T) {
 	} {
 		require.Contains(t, page, part)
 	}
-	require.NotContains(t, page, "f-option.tpm", "the type's options are those of the class's type")
+	require.NotContains(t, page, "f-option.tpm", "the options are the options of the class's type")
 	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
 	require.Equal(t, page, form(address, "en"), "the link has the class")
 	require.Contains(t, form("/new?name=web&vmclass=office", "de"), "Erlaubte Größen: 1 to 4 CPUs")
@@ -392,4 +392,43 @@ func TestClassWithATypeOfItsOwn(t *testing.T) {
 		require.Equal(t, "/vms/"+class, answer.Header.Get("Location"), page)
 		require.Contains(t, p.saved, "class: "+class)
 	}
+}
+
+// Options have their labels, and those of a group are below its heading. Numbers keep their units.
+func TestLabelsAndGroupsOfOptions(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	_, page := p.call("GET", "/new?name=web&type=service&option.idle=1h30m&option.weight=7%25", "")
+	for _, part := range []string{
+		`<label for="f-option.env">Environment</label>`, `<legend>Operation</legend>`,
+		`placeholder="OPS-17"`, `(like OPS-17)</p>`, `Deprecated: use ticket.</p>`,
+		`Default: an hour in production. (at most 1d)</p>`,
+		`options: map[idle:&#34;1h30m&#34; weight:&#34;7%&#34;]`,
+	} {
+		require.Contains(t, page, part)
+	}
+	_, part, found := strings.Cut(page, `<fieldset class="card part">`)
+	require.True(t, found)
+	part, rest, _ := strings.Cut(part, `</fieldset>`)
+	for name, inside := range map[string]bool{"ticket": true, "idle": true, "env": false, "weight": false} {
+		require.Equal(t, inside, strings.Contains(part, "f-option."+name), name)
+	}
+	require.NotContains(t, rest, "<legend>Operation")
+	p.faulty["weight"] = fleet.Faults{{Path: "vm.options.idle", Message: "too long"}}
+	_, page = p.submit("/new", "do", "check", "name", "web", "type", "service", "cpus", "1", "ram", "1 GiB",
+		"option.weight", "1")
+	require.Contains(t, faultsAt(page, "option.idle"), "too long")
+	require.Contains(t, page, `<a href="#f-option.idle">`, "the summary contains fields of groups")
+}
+
+// A user can't set an option that the class locks.
+func TestLockedOptionsInTheForm(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	p.offer.VMClasses = []fleet.VMClass{{Name: "prod", Type: "service", Locked: []string{"env"}}}
+	_, page := p.call("GET", "/new?name=web&vmclass=prod&option.env=dev&option.weight=1", "")
+	require.Regexp(t, `<select id="f-option.env" disabled`, page)
+	require.Contains(t, page, "The class prod sets this option.")
+	require.NotContains(t, page, `<option value="dev" selected>`)
+	require.Contains(t, page, "options: map[weight:&#34;1&#34;]")
 }

@@ -181,7 +181,7 @@ func TestDiskOfAnImageInBrowser(t *testing.T) {
 	}
 	b.Do("its own", shown("url.0", "false"), shown("disk.0", "true"))
 	b.Do("of an address", choose("url"), shown("url.0", "true"), shown("checksum.0", "true"),
-		browser.Holds(`document.getElementById("f-url.0-faults").textContent.includes("address of an image")`))
+		browser.Holds(`document.getElementById("f-url.0-faults").textContent.includes("URL of an image")`))
 	b.Accessible("../..")
 	b.Picture("new-disks")
 	b.Do("one that is there", choose("disk:data"), shown("disk.0", "false"), shown("class.0", "false"))

@@ -96,6 +96,9 @@ func (n *newVM) readUser() {
 // readOption parses the value of an option of the VM type. The type itself checks whether the value is allowed.
 func (n *newVM) readOption(o fleet.Option) {
 	field := optionField + o.Name
+	if slices.Contains(n.vmClass().Locked, o.Name) {
+		return
+	}
 	text := strings.TrimSpace(unixLines(n.values.Get(field)))
 	if text == "" {
 		if o.Mandatory && !slices.Contains(n.vmClass().Options, o.Name) {
@@ -104,7 +107,7 @@ func (n *newVM) readOption(o fleet.Option) {
 		return
 	}
 	switch o.Kind {
-	case "string", "file":
+	case "string", "file", "duration", "percent", "rate":
 		quoted, _ := json.Marshal(text) // strings always marshal
 		text = string(quoted)
 	case "int":

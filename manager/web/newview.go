@@ -26,6 +26,8 @@ type groupView struct {
 	Inputs           []inputView
 	// Rows are rows of fields about the same thing.
 	Rows [][]inputView
+	// Parts are groups within the group.
+	Parts []groupView
 	// Button, if not empty, is a button that submits the form to get more fields.
 	Button, ButtonDoes string
 	// Unscripted reports that the button is for browsers without scripts.
@@ -48,6 +50,8 @@ type inputView struct {
 	Placeholder                        string
 	Autocomplete                       string
 	Checked, Mandatory                 bool
+	// Fixed means that users can't change the value.
+	Fixed bool
 	// Class, if not empty, determines when the field applies.
 	Class string
 	// Rows of a textarea.
@@ -113,7 +117,7 @@ func (n *newVM) formView() newView {
 		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
 	}
 	for i := range view.Groups {
-		for _, in := range slices.Concat(append(view.Groups[i].Rows, view.Groups[i].Inputs)...) {
+		for _, in := range view.Groups[i].allInputs() {
 			for _, text := range in.Faults {
 				view.Summary = append(view.Summary, faultView{in.ID, in.Label, text})
 			}
@@ -126,6 +130,15 @@ func (n *newVM) formView() newView {
 		view.Summary = append(view.Summary, faultView{"preview", n.T("new.definition"), text})
 	}
 	return view
+}
+
+// allInputs returns the fields of a group and of the groups in it.
+func (g *groupView) allInputs() []inputView {
+	all := slices.Concat(append(slices.Clone(g.Rows), g.Inputs)...)
+	for i := range g.Parts {
+		all = append(all, g.Parts[i].allInputs()...)
+	}
+	return all
 }
 
 // inputGroup returns a group of fields. key determines its heading.
@@ -264,7 +277,16 @@ func (n *newVM) optionGroup() groupView {
 		g.Hint = n.T("new.nooptions")
 	}
 	for _, o := range n.about.Options {
-		g.Inputs = append(g.Inputs, n.optionInput(o))
+		in := n.optionInput(o)
+		at := slices.IndexFunc(g.Parts, func(part groupView) bool { return part.Legend == o.Group })
+		switch {
+		case o.Group == "":
+			g.Inputs = append(g.Inputs, in)
+		case at < 0:
+			g.Parts = append(g.Parts, groupView{words: n.words, Legend: o.Group, Inputs: []inputView{in}})
+		default:
+			g.Parts[at].Inputs = append(g.Parts[at].Inputs, in)
+		}
 	}
 	return g
 }
@@ -272,12 +294,23 @@ func (n *newVM) optionGroup() groupView {
 func (n *newVM) optionInput(o fleet.Option) inputView {
 	name := optionField + o.Name
 	in := inputView{
-		ID: "f-" + name, Name: name, Kind: textInput, Label: o.Name, Hint: o.Doc, Value: n.values.Get(name),
-		Placeholder: o.Default, Mandatory: o.Mandatory, Faults: n.faults[name], Autocomplete: "off",
+		ID: "f-" + name, Name: name, Kind: textInput, Label: cmp.Or(o.Label, o.Name), Hint: o.Doc,
+		Value: n.values.Get(name), Placeholder: cmp.Or(o.Default, o.Example), Mandatory: o.Mandatory,
+		Faults: n.faults[name], Autocomplete: "off",
 	}
 	usual := n.T("new.default")
-	if o.Default != "" {
-		usual = n.T("new.defaultis", n.optionText(o.Default))
+	if text := cmp.Or(n.optionText(o.Default), o.DefaultRule); text != "" {
+		usual = n.T("new.defaultis", text)
+	}
+	if o.DefaultRule != "" {
+		in.Hint = strings.TrimSpace(in.Hint + " " + usual + ".")
+	}
+	if o.Deprecated != "" {
+		in.Hint = strings.TrimSpace(n.T("new.deprecated", o.Deprecated) + " " + in.Hint)
+	}
+	if c := n.vmClass(); slices.Contains(c.Locked, o.Name) {
+		in.Value, in.Placeholder = "", ""
+		in.Fixed, in.Mandatory, in.Hint = true, false, strings.TrimSpace(n.T("new.locked", c.Name)+" "+in.Hint)
 	}
 	values := o.Values
 	switch {
@@ -285,7 +318,7 @@ func (n *newVM) optionInput(o fleet.Option) inputView {
 		values = []string{"true", "false"}
 	case o.Kind == "int" && values == nil:
 		in.Kind = numberInput
-	case !slices.Contains([]string{"string", "file", "int", "size"}, o.Kind):
+	case !slices.Contains([]string{"string", "file", "int", "size", "duration", "percent", "rate"}, o.Kind):
 		in.Kind, in.Rows = areaInput, 2
 		in.Hint = strings.TrimSpace(in.Hint + " " + n.T("new.asyaml"))
 	}
@@ -297,6 +330,15 @@ func (n *newVM) optionInput(o fleet.Option) inputView {
 		}
 		return in
 	}
+	in.Hint = strings.TrimSpace(in.Hint + " " + n.optionBounds(o))
+	if o.Rules != "" {
+		in.Hint = strings.TrimSpace(in.Hint + " (" + o.Rules + ")")
+	}
+	return in
+}
+
+// optionBounds describes the range of an int or a size; "" without a range.
+func (n *newVM) optionBounds(o fleet.Option) string {
 	bound := func(b *int64) string {
 		switch {
 		case b == nil:
@@ -306,17 +348,15 @@ func (n *newVM) optionInput(o fleet.Option) inputView {
 		}
 		return strconv.FormatInt(*b, 10)
 	}
-	limits := ""
 	switch least, most := bound(o.Minimum), bound(o.Maximum); {
 	case least != "" && most != "":
-		limits = n.T("new.between", least, most)
+		return n.T("new.between", least, most)
 	case least != "":
-		limits = n.T("new.atleast", least)
+		return n.T("new.atleast", least)
 	case most != "":
-		limits = n.T("new.atmost", most)
+		return n.T("new.atmost", most)
 	}
-	in.Hint = strings.TrimSpace(in.Hint + " " + limits)
-	return in
+	return ""
 }
 
 // optionText returns the value of an option for people.

@@ -47,12 +47,24 @@ func newDefined() defined {
 func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return &f.offer, f.fails }
 
 func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
-	if name != "standard" && name != "cloud" {
+	if name != "standard" && name != "cloud" && name != "service" {
 		return nil, fleet.Refusal("there is no VM type " + name)
 	}
 	one, many := int64(1), int64(8)
 	least, most := int64(1<<20), int64(1<<30)
 	t := &fleet.VMType{Name: name, Doc: "a <b>PC</b>"}
+	if name == "service" {
+		t.Options = []fleet.Option{
+			{Name: "env", Kind: "string", Label: "Environment", Default: "dev", Values: []string{"dev", "prod"}},
+			{Name: "ticket", Kind: "string", Group: "Operation", Example: "OPS-17", Rules: "like OPS-17"},
+			{Name: "owner", Kind: "string", Deprecated: "use ticket"},
+			{
+				Name: "idle", Kind: "duration", Group: "Operation", DefaultRule: "an hour in production",
+				Rules: "at most 1d",
+			},
+			{Name: "weight", Kind: "percent", Default: "50%"},
+		}
+	}
 	if name == "standard" {
 		t.Options = []fleet.Option{
 			{Name: "tpm", Kind: "bool", Default: "true", Doc: "A <b>TPM</b>."},

@@ -45,8 +45,8 @@ type headView struct {
 // alertsView shows the problems of a VM.
 type alertsView struct {
 	words
-	Why, Level string
-	Problems   []fleet.Problem
+	Why, Level, Advice string
+	Problems           []fleet.Problem
 }
 
 type factsView struct {
@@ -180,6 +180,9 @@ func (v visit) alertsOf(vm *fleet.VM) alertsView {
 	}
 	if a.Why == "" && vm.State == fleet.Failed {
 		a.Why = vm.Reason
+	}
+	if vm.Migration == nil {
+		a.Advice = vm.Advice
 	}
 	return a
 }

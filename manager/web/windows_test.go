@@ -88,7 +88,7 @@ func TestTakeOverInBrowser(t *testing.T) {
 	b := browser.New(t)
 	b.Open(p.http.URL+"/vms/web/console", "light", 1280)
 	b.Do("watching", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=watching]`)),
-		browser.Holds(`document.querySelector("#notice").textContent.includes("Another client types")`))
+		browser.Holds(`document.querySelector("#notice").textContent.includes("another client is using the keyboard")`))
 	require.True(t, p.has("admin watch console of web"))
 	b.Accessible("../..")
 	b.Do("take over", chromedp.Click(chromedp.CSS("#take")),

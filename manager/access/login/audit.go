@@ -28,16 +28,16 @@ func (e *BusyError) Error() string {
 // Seconds returns Wait in whole seconds, at least 1, for the Retry-After header.
 func (e *BusyError) Seconds() int { return max(1, int((e.Wait+time.Second-1)/time.Second)) }
 
-// RolesError means that a user has too many roles for a cookie.
-type RolesError struct{ Roles int }
+// rolesError means that a user has too many roles for a cookie.
+type rolesError struct{ Roles int }
 
-func (e *RolesError) Error() string {
+func (e *rolesError) Error() string {
 	return fmt.Sprintf("you have %d roles, more than a session can have: the administrator can choose those that matter "+
 		"(rolesMatching of the provider)", e.Roles)
 }
 
-// ProviderError means that an OIDC log-in failed.
-type ProviderError struct {
+// providerError means that an OIDC log-in failed.
+type providerError struct {
 	// Provider is the provider's name; "" if it is unknown.
 	Provider string
 	// Unavailable reports that the provider did not answer correctly.
@@ -45,18 +45,18 @@ type ProviderError struct {
 	Err         error
 }
 
-func (e *ProviderError) Error() string { return "log in at " + e.Provider + ": " + e.Err.Error() }
-func (e *ProviderError) Unwrap() error { return e.Err }
+func (e *providerError) Error() string { return "log in at " + e.Provider + ": " + e.Err.Error() }
+func (e *providerError) Unwrap() error { return e.Err }
 
-// TokenError means that a bearer token was refused.
-type TokenError struct {
+// tokenError means that a bearer token was refused.
+type tokenError struct {
 	// Unavailable reports that the cluster could not be asked.
 	Unavailable bool
 	Err         error
 }
 
-func (e *TokenError) Error() string { return "the bearer token is not accepted: " + e.Err.Error() }
-func (e *TokenError) Unwrap() error { return e.Err }
+func (e *tokenError) Error() string { return "the bearer token is not accepted: " + e.Err.Error() }
+func (e *tokenError) Unwrap() error { return e.Err }
 
 // LinkError means that a one-time link was used before or never existed.
 type LinkError struct{}
@@ -68,7 +68,7 @@ func (*LinkError) Error() string {
 // refusalStatus returns the HTTP status of a refused token.
 func refusalStatus(err error) int {
 	var busy *BusyError
-	var token *TokenError
+	var token *tokenError
 	switch {
 	case errors.As(err, &busy):
 		return http.StatusTooManyRequests

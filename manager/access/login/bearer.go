@@ -57,7 +57,7 @@ func bearerToken(r *http.Request) (token string, given bool) {
 // byToken returns the session of a bearer token. The session lasts as long as the token.
 func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 	fail := func(err error) (*Session, error) {
-		return nil, s.refuseLogin(r, refusedToken, &TokenError{Err: err}, "method", byToken)
+		return nil, s.refuseLogin(r, refusedToken, &tokenError{Err: err}, "method", byToken)
 	}
 	said, err := s.readToken(token)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 		}
 		if who, err = s.reviewToken(r.Context(), said, token); err != nil {
 			s.limits.giveBack(failure)
-			return nil, s.refuseLogin(r, refusedToken, &TokenError{Unavailable: true, Err: err}, "method", byToken)
+			return nil, s.refuseLogin(r, refusedToken, &tokenError{Unavailable: true, Err: err}, "method", byToken)
 		}
 		if who.User != "" {
 			s.limits.giveBack(failure)
@@ -237,7 +237,7 @@ func (s *Service) checkToken(ctx context.Context, session *Session) error {
 	case fault != nil:
 		s.sessions.endSession(session, fault)
 	case err == nil && who.User != session.ticket.User:
-		s.sessions.endSession(session, ErrWithdrawn)
+		s.sessions.endSession(session, errWithdrawn)
 	}
 	return session.cause
 }

@@ -104,7 +104,7 @@ func TestBearerTokens(t *testing.T) {
 	code, _ := a.bearer(goodToken())
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	c.set(nil, nil)
-	require.ErrorIs(t, session.Check(t.Context()), ErrWithdrawn)
+	require.ErrorIs(t, session.Check(t.Context()), errWithdrawn)
 	require.True(t, ended(session))
 	code, body := a.bearer(goodToken())
 	require.Equal(t, http.StatusUnauthorized, code, body)
@@ -118,7 +118,7 @@ func TestBearerTokensExpire(t *testing.T) {
 	session := a.session()
 	a.clock.advance(time.Hour)
 	a.sweepSessions()
-	require.ErrorIs(t, session.Err(), ErrExpired)
+	require.ErrorIs(t, session.Err(), errExpired)
 	code, body := a.bearer(goodToken())
 	require.Equal(t, http.StatusUnauthorized, code)
 	require.Contains(t, body, "has expired")
@@ -235,7 +235,7 @@ func TestTokensOfProviders(t *testing.T) {
 	a.clock.advance(reviewLifetime)
 	require.NoError(t, session.Check(t.Context()), "keys are known")
 	a.clock.advance(time.Minute)
-	require.ErrorIs(t, session.Check(t.Context()), ErrExpired)
+	require.ErrorIs(t, session.Check(t.Context()), errExpired)
 	code, body := a.bearer(token)
 	require.Equal(t, http.StatusUnauthorized, code)
 	require.Contains(t, body, "has expired")
@@ -256,7 +256,7 @@ func TestTokenOfAProviderThatIsRemoved(t *testing.T) {
 	a.bearer(p.IDToken())
 	session := a.session()
 	a.Configure(Config{})
-	require.ErrorIs(t, session.Err(), ErrWithdrawn)
+	require.ErrorIs(t, session.Err(), errWithdrawn)
 }
 
 func TestTokensOfProvidersThatAreRefused(t *testing.T) {

@@ -32,8 +32,8 @@ type Config struct {
 
 // The defaults are the same as VM-Operator's.
 const (
-	DefaultIdleTimeout = 30 * time.Minute
-	DefaultLifetime    = 9 * time.Hour
+	defaultIdleTimeout = 30 * time.Minute
+	defaultLifetime    = 9 * time.Hour
 )
 
 // User is a local user.
@@ -74,14 +74,14 @@ type Provider struct {
 
 func (c Config) idleTimeout() time.Duration {
 	if c.IdleTimeout == 0 {
-		return DefaultIdleTimeout
+		return defaultIdleTimeout
 	}
 	return c.IdleTimeout
 }
 
 func (c Config) sessionLifetime() time.Duration {
 	if c.Lifetime == 0 {
-		return DefaultLifetime
+		return defaultLifetime
 	}
 	return c.Lifetime
 }

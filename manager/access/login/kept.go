@@ -49,7 +49,7 @@ func readKept(path string) (*kept, error) {
 		}
 	}
 	if len(k.data.Key) != KeySize || k.data.Sessions == nil {
-		k.data = keptData{Key: NewKey(), Sessions: map[string]int64{}}
+		k.data = keptData{Key: newKey(), Sessions: map[string]int64{}}
 	}
 	return k, k.writeSessions()
 }

@@ -33,7 +33,7 @@ func TestALinkWorksForTenMinutes(t *testing.T) {
 	t.Parallel()
 	a := linked(t, "")
 	inTime, late := a.NewLink(), a.NewLink()
-	a.clock.advance(LinkLife - time.Second)
+	a.clock.advance(linkLife - time.Second)
 	require.Equal(t, http.StatusOK, a.browser().follows(inTime))
 	a.clock.advance(time.Second)
 	require.Equal(t, http.StatusForbidden, a.browser().follows(late))
@@ -148,7 +148,7 @@ func TestTokensOfTheLocalPages(t *testing.T) {
 	other.setCookie(&http.Cookie{Name: cookie.Name, Value: token})
 	require.False(t, other.in(), "a token is no cookie")
 	require.Empty(t, a.log.lines(token))
-	a.clock.advance(TokenLife)
+	a.clock.advance(tokenLife)
 	require.Equal(t, http.StatusUnauthorized, get(token))
 }
 

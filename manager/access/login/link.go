@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// LinkLife is how long a one-time link is valid.
-	LinkLife = 10 * time.Minute
-	// TokenLife is how long a token from NewToken is valid.
-	TokenLife = 12 * time.Hour
+	// linkLife is how long a one-time link is valid.
+	linkLife = 10 * time.Minute
+	// tokenLife is how long a token from NewToken is valid.
+	tokenLife = 12 * time.Hour
 	// mostLinks is the maximum number of valid links. A new link invalidates the oldest.
 	mostLinks = 8
 )
@@ -33,7 +33,7 @@ type link struct {
 func (s *Service) NewLink() string {
 	s.links.mu.Lock()
 	defer s.links.mu.Unlock()
-	made := link{randomText(), s.opts.Now().Add(LinkLife)}
+	made := link{randomText(), s.opts.Now().Add(linkLife)}
 	s.links.all = append(s.links.all, made)
 	if len(s.links.all) > mostLinks {
 		s.links.all = s.links.all[1:]
@@ -74,7 +74,7 @@ func (s *Service) NewToken() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return token, s.kept.addSession(t.sessionKey(), now.Add(TokenLife), now)
+	return token, s.kept.addSession(t.sessionKey(), now.Add(tokenLife), now)
 }
 
 // byOwnToken returns the session of a token that NewToken created.
@@ -85,7 +85,7 @@ func (s *Service) byOwnToken(r *http.Request, token string) (*Session, error) {
 			return session, nil
 		}
 	}
-	return nil, s.refuseLogin(r, refusedToken, &TokenError{Err: errors.New("it has expired or is not of these pages; " +
+	return nil, s.refuseLogin(r, refusedToken, &tokenError{Err: errors.New("it has expired or is not of these pages; " +
 		"get a new token: vmmanager local token")}, "method", byLinkToken)
 }
 

@@ -34,7 +34,7 @@ type attempt struct {
 // returns an error, the error is a ProviderError, and it has not written a response.
 func (s *Service) Begin(w http.ResponseWriter, r *http.Request, provider, next string) error {
 	fail := func(unavailable bool, err error) error {
-		return s.refuseLogin(r, refusedProvider, &ProviderError{nameForLog(provider), unavailable, err}, "method",
+		return s.refuseLogin(r, refusedProvider, &providerError{nameForLog(provider), unavailable, err}, "method",
 			byProvider)
 	}
 	c := s.config.Load()
@@ -77,7 +77,7 @@ func (s *Service) Callback(w http.ResponseWriter, r *http.Request) (session *Ses
 		err = s.keys.Load().attempt.openValue(cookie.Value, &a)
 	}
 	fail := func(unavailable bool, err error) (*Session, string, error) {
-		return nil, "", s.refuseLogin(r, refusedProvider, &ProviderError{a.Provider, unavailable, err}, "method",
+		return nil, "", s.refuseLogin(r, refusedProvider, &providerError{a.Provider, unavailable, err}, "method",
 			byProvider)
 	}
 	given := r.FormValue("state")

@@ -15,8 +15,8 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// NewKey returns a random key.
-func NewKey() []byte {
+// newKey returns a random key.
+func newKey() []byte {
 	key := make([]byte, KeySize)
 	_, _ = rand.Read(key) // never fails
 	return key

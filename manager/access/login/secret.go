@@ -49,7 +49,7 @@ func (s Secret) Key(ctx context.Context) ([]byte, error) {
 			ObjectMeta: metav1.ObjectMeta{
 				Name: SecretName, Labels: map[string]string{"app.kubernetes.io/name": "vm-operator"},
 			},
-			Data: map[string][]byte{keyEntry: NewKey()},
+			Data: map[string][]byte{keyEntry: newKey()},
 		}
 		secret, err = s.Client.Create(ctx, made, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // another manager was first

@@ -94,7 +94,7 @@ func New(opts Options) (*Service, error) {
 		opts.Key = of.data.Key
 	}
 	if opts.Key == nil {
-		opts.Key = NewKey()
+		opts.Key = newKey()
 	}
 	s := &Service{
 		opts: opts, passwords: newPasswords(), limits: newLimiter(opts.Now), providers: newProviders(opts.Now),
@@ -117,7 +117,7 @@ func (s *Service) changeKey(key []byte) error {
 		return err
 	}
 	s.keys.Store(&k)
-	s.endAll(ErrLoggedOut)
+	s.endAll(errLoggedOut)
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (s *Service) beginSession(w http.ResponseWriter, r *http.Request, t ticket)
 		return nil, err
 	}
 	if len(cookie) > longestCookie {
-		return nil, s.refuseLogin(r, refusedRoles, &RolesError{Roles: len(t.Roles)}, t.logAttributes()...)
+		return nil, s.refuseLogin(r, refusedRoles, &rolesError{Roles: len(t.Roles)}, t.logAttributes()...)
 	}
 	if before := s.resumeSession(r, false); before != nil {
 		if err := s.revokeSession(r.Context(), before); err != nil {

@@ -14,13 +14,13 @@ import (
 
 // Reasons why a session has ended.
 var (
-	// ErrLoggedOut means that the user has logged out, or that an administrator has ended all sessions.
-	ErrLoggedOut = errors.New("logged out")
-	// ErrExpired means that the session was idle for too long, or has reached its maximum lifetime.
-	ErrExpired = errors.New("the session has expired")
-	// ErrWithdrawn means that the configuration no longer contains the user or provider, or contains another
+	// errLoggedOut means that the user has logged out, or that an administrator has ended all sessions.
+	errLoggedOut = errors.New("logged out")
+	// errExpired means that the session was idle for too long, or has reached its maximum lifetime.
+	errExpired = errors.New("the session has expired")
+	// errWithdrawn means that the configuration no longer contains the user or provider, or contains another
 	// password, or that the token is no longer valid.
-	ErrWithdrawn = errors.New("the log-in has been withdrawn")
+	errWithdrawn = errors.New("the log-in has been withdrawn")
 	// errEvicted means that the manager has dropped the session. The browser still has it, and may send it again.
 	errEvicted = errors.New("too many sessions")
 )
@@ -124,7 +124,7 @@ func (s *Session) Expires() time.Time {
 		return s.ticket.Until
 	}
 	if s.ticket.Method == byLinkToken {
-		return time.Unix(s.ticket.Since, 0).Add(TokenLife)
+		return time.Unix(s.ticket.Since, 0).Add(tokenLife)
 	}
 	return time.Unix(s.ticket.Since, 0).Add(s.service.config.Load().sessionLifetime())
 }
@@ -136,30 +136,30 @@ func (s *Service) endReason(t ticket, used, now time.Time) error {
 	case byToken:
 		_, known := c.providerNamed(t.Provider)
 		if t.Provider == "" && c.TokenAudience == "" || t.Provider != "" && !known {
-			return ErrWithdrawn
+			return errWithdrawn
 		}
 		if !now.Before(t.Until) {
-			return ErrExpired
+			return errExpired
 		}
 		return nil
 	case byPassword:
 		if user, known := c.localUser(t.User); !known || hashMark(user.Hash) != t.Mark {
-			return ErrWithdrawn
+			return errWithdrawn
 		}
 	case byProvider:
 		if _, known := c.providerNamed(t.Provider); !known {
-			return ErrWithdrawn
+			return errWithdrawn
 		}
 	}
 	since := time.Unix(t.Since, 0)
 	if t.Method == byLinkToken {
-		if !now.Before(since.Add(TokenLife)) {
-			return ErrExpired
+		if !now.Before(since.Add(tokenLife)) {
+			return errExpired
 		}
 		return nil
 	}
 	if !now.Before(since.Add(c.sessionLifetime())) || !now.Before(used.Add(c.idleTimeout())) {
-		return ErrExpired
+		return errExpired
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (t *table) endSession(session *Session, cause error) {
 
 // revokeKey ends a session permanently.
 func (t *table) revokeKey(key string, until, now time.Time) {
-	t.endSession(t.byKey[key], ErrLoggedOut)
+	t.endSession(t.byKey[key], errLoggedOut)
 	if !until.After(now) {
 		return
 	}

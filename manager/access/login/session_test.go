@@ -34,8 +34,8 @@ func TestLogInAndOut(t *testing.T) {
 	code, _ := b.post("/logout", nil)
 	require.Equal(t, http.StatusOK, code)
 	require.True(t, ended(session))
-	require.ErrorIs(t, session.Err(), ErrLoggedOut)
-	require.ErrorIs(t, session.Check(t.Context()), ErrLoggedOut)
+	require.ErrorIs(t, session.Err(), errLoggedOut)
+	require.ErrorIs(t, session.Check(t.Context()), errLoggedOut)
 	require.False(t, b.in())
 	require.Nil(t, b.cookieOf("__Host-"+sessionCookie))
 	other.setCookie(&stolen)
@@ -99,7 +99,7 @@ func TestSessionsExpire(t *testing.T) {
 	a.clock.advance(time.Minute)
 	a.sweepSessions()
 	require.True(t, ended(session), "a stream is no use")
-	require.ErrorIs(t, session.Err(), ErrExpired)
+	require.ErrorIs(t, session.Err(), errExpired)
 	require.False(t, b.in())
 
 	b.logIn("ann", password)
@@ -113,7 +113,7 @@ func TestSessionsExpire(t *testing.T) {
 	require.True(t, b.in())
 	require.Equal(t, a.clock.now().Add(time.Minute), session.Expires().UTC())
 	a.clock.advance(time.Minute)
-	require.ErrorIs(t, session.Check(t.Context()), ErrExpired)
+	require.ErrorIs(t, session.Check(t.Context()), errExpired)
 	require.True(t, ended(session))
 	require.False(t, b.in(), "the lifetime")
 	require.Empty(t, a.sessions.byKey)
@@ -133,9 +133,9 @@ func TestSessionsEndWithTheConfiguration(t *testing.T) {
 	require.True(t, b.in())
 	require.False(t, c.in(), "another password")
 	a.Configure(Config{Roles: Roles{ByUser: map[string][]string{"ann": {"x"}}}, Users: all[:1]})
-	require.Equal(t, []string{"x"}, ann.Subject().Roles, "roles are those of now")
+	require.Equal(t, []string{"x"}, ann.Subject().Roles, "roles are current")
 	a.Configure(Config{Users: all[1:]})
-	require.ErrorIs(t, ann.Err(), ErrWithdrawn)
+	require.ErrorIs(t, ann.Err(), errWithdrawn)
 	a.Configure(Config{Users: all[:1]})
 	require.True(t, b.in(), "the cookie is still good, and so is its user")
 
@@ -183,7 +183,7 @@ func (s *shared) followers() int {
 // Any of several managers can answer a request, and logging out at one manager ends the session at all of them.
 func TestSeveralManagers(t *testing.T) {
 	t.Parallel()
-	common := &shared{key: NewKey(), revoked: map[string]time.Time{}}
+	common := &shared{key: newKey(), revoked: map[string]time.Time{}}
 	with := func(o *Options) { o.Key, o.Shared = common.key, common }
 	c := Config{Users: users(t)}
 	one, two := newApp(t, c, with), newApp(t, c, with)
@@ -214,7 +214,7 @@ func TestSeveralManagers(t *testing.T) {
 	b.logIn("ann", password)
 	require.True(t, b.in())
 	last := one.session()
-	one.adoptState(NewKey(), nil)
+	one.adoptState(newKey(), nil)
 	require.True(t, ended(last), "the Secret was deleted")
 	require.False(t, b.in())
 }
@@ -274,7 +274,7 @@ func TestForgedCookies(t *testing.T) {
 		}
 		require.Nil(t, a.resumeSession(r, true), "%q", value)
 	}
-	other, err := newSeal(NewKey(), "session")
+	other, err := newSeal(newKey(), "session")
 	require.NoError(t, err)
 	text, err := other.sealValue(ticket{ID: "i", User: "ann", Method: byLink, Since: start.Unix(), Seen: start.Unix()})
 	require.NoError(t, err)

@@ -46,8 +46,8 @@ func Checksum(text string) (*v1.Checksum, error) {
 // longestAttachment and longestSnapshot are the maximum lengths of the names of attachments and snapshots.
 const longestAttachment, longestSnapshot = 253, 59
 
-// AttachmentName returns the name of the attachment of a disk to a VM.
-func AttachmentName(vm, disk string) string {
+// attachmentName returns the name of the attachment of a disk to a VM.
+func attachmentName(vm, disk string) string {
 	name := vm + "-" + disk
 	return name[:min(len(name), longestAttachment)]
 }
@@ -56,7 +56,7 @@ func AttachmentName(vm, disk string) string {
 // VirtualImage, and VM-NAME-cvi for a ClusterVirtualImage.
 func NewAttachment(namespace, vm string, kind v1.AttachedDeviceKind, name string,
 ) *v1.VirtualMachineBlockDeviceAttachment {
-	called := AttachmentName(vm, name)
+	called := attachmentName(vm, name)
 	switch kind {
 	case v1.AttachedImage:
 		called += "-vi"

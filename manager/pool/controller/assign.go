@@ -82,21 +82,21 @@ type Result string
 
 // The results of claims.
 const (
-	ResultAssigned Result = "assigned" // the user got a VM
-	ResultAgain    Result = "again"    // the user already had a VM
-	ResultNone     Result = "none"     // no VM is available
-	ResultFailed   Result = "failed"
+	resultAssigned Result = "assigned" // the user got a VM
+	resultAgain    Result = "again"    // the user already had a VM
+	resultNone     Result = "none"     // no VM is available
+	resultFailed   Result = "failed"
 )
 
-// Results returns all results.
-func Results() []Result { return []Result{ResultAssigned, ResultAgain, ResultNone, ResultFailed} }
+// allResults returns all results.
+func allResults() []Result { return []Result{resultAssigned, resultAgain, resultNone, resultFailed} }
 
 // Claims returns the number of claims at this manager by result.
 func (c *Controller) Claims() map[Result]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := map[Result]int64{}
-	for _, r := range Results() {
+	for _, r := range allResults() {
 		counts[r] = c.claims[r]
 	}
 	return counts
@@ -137,7 +137,7 @@ var (
 // VM. The caller must have checked that the user may use the pool. It returns ErrNoPool if the pool is unknown, and
 // ErrNone if no VM is available.
 func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, mine bool, err error) {
-	result := ResultFailed
+	result := resultFailed
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -157,10 +157,10 @@ func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, m
 		one, mine := p.Choose(c.opts.Pools.Members(), user, c.opts.Now())
 		switch {
 		case one == nil:
-			result = ResultNone
+			result = resultNone
 			return "", false, ErrNone
 		case mine && one.In(name):
-			result = ResultAgain
+			result = resultAgain
 			return one.Name, true, c.noteUse(ctx, *one)
 		}
 		changed, err := c.changeAssignment(ctx, p.Give(*one, user, c.opts.Now()), user)
@@ -168,7 +168,7 @@ func (c *Controller) Claim(ctx context.Context, user, name string) (vm string, m
 			return "", false, err
 		}
 		if changed {
-			result = ResultAssigned
+			result = resultAssigned
 			return one.Name, false, nil
 		}
 		if err := c.awaitWatch(ctx, *one); err != nil {

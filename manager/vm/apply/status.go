@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,4 +162,23 @@ func (r *Round) writeStatus(ctx context.Context, version string, status any, own
 	patch := client.RawPatch(types.ApplyPatchType, text)
 	err = r.w.client.Status().Patch(ctx, object, patch, owner, client.ForceOwnership)
 	return objects.VersionOf(object), err
+}
+
+// TypeSizes writes the sizes that the VM's type decides into its status, before anything follows from them. It reports
+// whether it wrote.
+func (r *Round) TypeSizes(ctx context.Context, sizes *v1.TypeSizes) (bool, error) {
+	if equality.Semantic.DeepEqual(sizes, r.VM.Status.TypeSizes) {
+		return false, nil
+	}
+	var part map[string]any // null removes a size that the type no longer decides
+	if sizes != nil {
+		part = map[string]any{
+			"maximumCpus": sizes.MaximumCPUs, "currentCpus": sizes.CurrentCPUs,
+			"maximumRam": sizes.MaximumRAM, "currentRam": sizes.CurrentRAM,
+		}
+	}
+	if _, err := r.patchStatus(ctx, map[string]any{"typeSizes": part}); err != nil {
+		return false, fmt.Errorf("write the sizes that the type decides into the status of VM %s: %w", r.VM.Name, err)
+	}
+	return true, nil
 }

@@ -39,8 +39,8 @@ const (
 	ReasonSelector        = "SelectorNotValid"
 	ReasonNoFeatureLabels = "NoFeatureLabels"
 	ReasonDefaults        = "DefaultsNotAccepted"
-	ReasonIsDefault       = "Default"
-	ReasonManyDefaults    = "SeveralDefaults"
+	reasonIsDefault       = "Default"
+	reasonManyDefaults    = "SeveralDefaults"
 )
 
 // Limits for lists in a status.
@@ -168,9 +168,9 @@ func discoverClass(d v1.Discovery, all []*corev1.Node, s *v1.VirtualMachineClass
 
 // defaultCondition returns the condition of a class with the annotation for the default class.
 func defaultCondition(name string, in Cluster) metav1.Condition {
-	c := metav1.Condition{Type: v1.ConditionDefaultClass, Status: metav1.ConditionTrue, Reason: ReasonIsDefault}
+	c := metav1.Condition{Type: v1.ConditionDefaultClass, Status: metav1.ConditionTrue, Reason: reasonIsDefault}
 	if len(in.Defaults) > 1 {
-		c.Reason = ReasonManyDefaults
+		c.Reason = reasonManyDefaults
 		c.Message = fmt.Sprintf("several classes have the annotation %s: %s; new VMs get the newest, %s",
 			v1.AnnotationDefaultClass, strings.Join(in.Defaults, ", "), in.Default)
 	}

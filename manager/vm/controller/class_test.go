@@ -91,7 +91,7 @@ func TestClassOfTwoNamespaces(t *testing.T) {
 	})
 	select {
 	case e := <-watching.ResultChan():
-		require.Fail(t, "nothing new is to be said", "%+v", e.Object)
+		require.Fail(t, "no new event is expected", "%+v", e.Object)
 	default:
 	}
 

@@ -25,6 +25,7 @@ import (
 	"vmop/manager/vm/class"
 	"vmop/manager/vm/decide"
 	"vmop/manager/vm/objects"
+	"vmop/vmspec"
 )
 
 // Options contains what the controller needs in addition to a manager. Only Instance, Kill, Started and Now are
@@ -66,9 +67,17 @@ type TypeChecker interface {
 	// Modules are the custom types that the VM can use: the source texts of Starlark modules by file name. CheckType
 	// must not modify them.
 	//
-	// The returned architecture is the architecture of nodes that can run the guest with KVM, in Kubernetes notation
-	// (amd64, arm64), or "" if no node can.
-	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (architecture string, err error)
+	// It ignores sizes in the status that the type decided earlier.
+	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) (Accepted, error)
+}
+
+// Accepted is what follows from a VM for its type.
+type Accepted struct {
+	// Architecture of nodes that can run the guest with KVM, in Kubernetes notation (amd64, arm64), or "" if no node
+	// can.
+	Architecture string
+	// Sizes that the type decides for fields that the VM does not set.
+	Sizes vmspec.Sizes
 }
 
 // TypeRefused is the error of a VM type that rejects a VM.

@@ -35,6 +35,7 @@ import (
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
 	"vmop/test/wait"
+	"vmop/vmspec"
 	"vmop/vmstatus"
 )
 
@@ -135,16 +136,32 @@ type world struct {
 type fakeTypes struct {
 	mu      sync.Mutex
 	refused map[string]error
+	sizes   vmspec.Sizes // that the types decide
+	checks  int
 }
 
-func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, _ map[string]string) (string, error) {
+func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, _ map[string]string) (Accepted, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	architecture := ""
+	c.checks++
+	accepted := Accepted{Sizes: c.sizes}
 	if vm.Spec.VMType.Source == "arm64" {
-		architecture = "arm64"
+		accepted.Architecture = "arm64"
 	}
-	return architecture, c.refused[vm.Spec.VMType.Source]
+	return accepted, c.refused[vm.Spec.VMType.Source]
+}
+
+// checked returns the number of checks.
+func (c *fakeTypes) checked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checks
+}
+
+func (c *fakeTypes) decide(sizes vmspec.Sizes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sizes = sizes
 }
 
 func (c *fakeTypes) refuse(source string, err error) {

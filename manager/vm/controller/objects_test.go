@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"vmop/manager/vm/decide"
 	"vmop/manager/vm/objects"
 	"vmop/test/wait"
+	"vmop/vmspec"
 )
 
 func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
@@ -59,6 +61,45 @@ func TestTypeRefused(t *testing.T) {
 			condition(vm, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
 	})
 	w.boot("late")
+}
+
+// What follows from a VM follows from the sizes that its type decides. A running VM keeps them until it is changed.
+func TestSizesOfTheType(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.types.decide(vmspec.Sizes{MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 4 * vmspec.GiB})
+	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumCPUs = nil })
+	pod := w.boot("web")
+	request := pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory]
+	require.Greater(t, request.Value(), int64(3*vmspec.GiB), "4 GiB, overcommitted")
+	configuration := func() string {
+		config, _ := get(w, "web", &corev1.ConfigMap{})
+		return config.Data["config.yaml"]
+	}
+	require.Regexp(t, "maximumCpus: 4\n", configuration())
+	require.Regexp(t, "currentCpus: 2\n", configuration())
+	sizes := func(ram string) func(*v1.VirtualMachine) bool {
+		return func(vm *v1.VirtualMachine) bool {
+			s := vm.Status.TypeSizes
+			return s != nil && s.MaximumRAM.String() == ram && (s.MaximumCPUs != nil) == (ram == "4Gi")
+		}
+	}
+	eventually(w, "web", &v1.VirtualMachine{}, "has the type's sizes", sizes("4Gi"))
+
+	w.types.decide(vmspec.Sizes{MaximumRAM: 8 * vmspec.GiB})
+	for range 2 { // the second check begins after the end of the first
+		before := w.types.checked()
+		w.look()
+		wait.Until(t, func() bool { return w.types.checked() > before }, "the type is asked again")
+	}
+	vm, _ := get(w, "web", &v1.VirtualMachine{})
+	require.True(t, sizes("4Gi")(vm), "it is running")
+	require.Regexp(t, "maximumCpus: 4\n", configuration())
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })
+	eventually(w, "web", &v1.VirtualMachine{}, "was changed", sizes("8Gi"))
+	eventually(w, "web", &corev1.ConfigMap{}, "has the new sizes", func(c *corev1.ConfigMap) bool {
+		return !strings.Contains(c.Data["config.yaml"], "maximumCpus: 4\n")
+	})
 }
 
 // The display secret is found by its labels, regardless of its creator.

@@ -53,7 +53,7 @@ func TestRewriting(t *testing.T) {
 		}
 		return names
 	}
-	wait.Until(t, func() bool { return len(rewritten()) == 1 }, "whose turn it is")
+	wait.Until(t, func() bool { return len(rewritten()) == 1 }, "its turn has come")
 	last := slices.IndexFunc([]string{"vm0", "vm1", "vm2", "vm3"}, func(name string) bool {
 		return !slices.Contains(rewritten(), name)
 	})

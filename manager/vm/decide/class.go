@@ -10,15 +10,17 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/vm/class"
 	"vmop/manager/vm/objects"
+	"vmop/vmspec"
 )
 
 // Reasons of phases, and of the conditions Reconciled and SizingPolicyMatched.
 const (
 	ReasonClassMissing     = "ClassMissing"
-	ReasonClassNotReady    = "ClassNotReady"
-	ReasonClassUnavailable = "ClassesUnavailable"
-	ReasonSizing           = "SizingPolicyNotMatched"
-	ReasonSizingMatched    = "Matched"
+	reasonClassNotReady    = "ClassNotReady"
+	reasonClassUnavailable = "ClassesUnavailable"
+	reasonSizing           = "SizingPolicyNotMatched"
+	reasonOptionLocked     = "OptionLocked"
+	reasonSizingMatched    = "Matched"
 )
 
 // Classes looks up the classes and pools that the manager knows.
@@ -43,6 +45,8 @@ type ClassOf struct {
 	Obstacle Obstacle
 	// Mismatch describes how the VM violates the sizing policies; "" if it complies.
 	Mismatch string
+	// Locked describes how the VM sets options that the class locks; "" if it doesn't set them.
+	Locked string
 	// Changes are the class changes that a restart would apply.
 	Changes []v1.RestartAwaitingChange
 
@@ -95,7 +99,7 @@ func findClass(vm *v1.VirtualMachine, pod *corev1.Pod, config *objects.Metadata,
 		return c, nil
 	}
 	if of := known.Class(c.Name); c.Name != "" && of != nil {
-		c.Mismatch = class.Mismatch(of, vm)
+		c.Mismatch, c.Locked = class.Mismatch(of, vm), class.LockedFault(of, vm)
 	}
 	var err error
 	if c.running {
@@ -117,7 +121,7 @@ func takeFromClass(name string, vm *v1.VirtualMachine, known Classes) (class.Tak
 		return class.Taken{}, nil
 	}
 	if why := known.ClassesUnavailable(); why != "" {
-		return class.Taken{}, Waiting{Reason: ReasonClassUnavailable, Message: fmt.Sprintf(
+		return class.Taken{}, Waiting{Reason: reasonClassUnavailable, Message: fmt.Sprintf(
 			"spec.virtualMachineClassName is %s: %s", name, why)}
 	}
 	of := known.Class(name)
@@ -126,7 +130,7 @@ func takeFromClass(name string, vm *v1.VirtualMachine, known Classes) (class.Tak
 			"spec.virtualMachineClassName: there is no VirtualMachineClass %s (kubectl get vmclass)", name)}
 	}
 	if why := class.Usable(of); why != "" {
-		return class.Taken{}, Waiting{Reason: ReasonClassNotReady, Message: fmt.Sprintf(
+		return class.Taken{}, Waiting{Reason: reasonClassNotReady, Message: fmt.Sprintf(
 			"VirtualMachineClass %s is not ready: %s", name, why)}
 	}
 	return class.Extract(of, vm), nil
@@ -138,14 +142,19 @@ func (c ClassOf) Check() (did Report) {
 	case c.Obstacle != nil:
 		did.Stop(c.Obstacle, nil)
 	case c.Mismatch != "":
-		did.Stop(Stalled{ReasonSizing, Readable(c.Mismatch)}, nil)
+		did.Stop(Stalled{reasonSizing, Readable(c.Mismatch)}, nil)
+	case c.Locked != "":
+		did.Stop(Stalled{reasonOptionLocked, Readable(c.Locked)}, nil)
 	}
 	return did
 }
 
-// Follows reports whether the VM's configuration must match its definition. A VM that violates the sizing policies
-// keeps its configuration. A VM that isn't running gets no configuration until its class is known.
-func (c ClassOf) Follows() bool { return c.Mismatch == "" && !c.waitsForClass() }
+// Follows reports whether the VM's configuration must match its definition. A VM that violates the sizing policies or
+// sets a locked option keeps its configuration. A VM that isn't running gets no configuration until its class is known.
+func (c ClassOf) Follows() bool { return !c.violated() && !c.waitsForClass() }
+
+// violated reports whether the class forbids the VM's definition.
+func (c ClassOf) violated() bool { return c.Mismatch != "" || c.Locked != "" }
 
 // waitsForClass reports whether the class of a VM that isn't running can't be used yet.
 func (c ClassOf) waitsForClass() bool { return c.Obstacle != nil && !c.running }
@@ -154,7 +163,7 @@ func (c ClassOf) waitsForClass() bool { return c.Obstacle != nil && !c.running }
 // classes, but the VM is running, its pod may still be replaced.
 func (c ClassOf) Frozen() bool {
 	o, waits := c.Obstacle.(Waiting)
-	return c.Mismatch != "" || waits && !(c.running && o.Reason == ReasonClassUnavailable)
+	return c.violated() || waits && !(c.running && o.Reason == reasonClassUnavailable)
 }
 
 // inForce returns the name of the class that the VM uses or will use.
@@ -168,7 +177,16 @@ func (c ClassOf) classVerdict() Verdict {
 	case waits:
 		return Verdict{metav1.ConditionUnknown, o.Reason, o.Message}
 	case c.Mismatch != "":
-		return Verdict{metav1.ConditionFalse, ReasonSizing, Readable(c.Mismatch)}
+		return Verdict{metav1.ConditionFalse, reasonSizing, Readable(c.Mismatch)}
 	}
-	return Verdict{metav1.ConditionTrue, ReasonSizingMatched, ""}
+	return Verdict{metav1.ConditionTrue, reasonSizingMatched, ""}
+}
+
+// TypeSizes returns the active sizes of the VM's type. decided are the sizes that the type decides now. Like the
+// settings of its class, a running VM keeps the active sizes until its definition changes.
+func (s *Snapshot) TypeSizes(decided vmspec.Sizes) *v1.TypeSizes {
+	if s.Class.running && s.VM.Status.ObservedGeneration == s.VM.Generation {
+		return s.VM.Status.TypeSizes
+	}
+	return class.TypeSizes(decided)
 }

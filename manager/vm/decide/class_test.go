@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/vm/class"
@@ -72,7 +73,7 @@ func TestResolveClass(t *testing.T) {
 			class: "bios", was: &old, pod: up, classes: classes,
 			firmware: "secure", inForce: "old", changes: 2, follows: true,
 		},
-		"running, none any more": {
+		"running, no longer with a class": {
 			was: &old, seen: true, pod: up, classes: classes,
 			firmware: "secure", inForce: "old", changes: 3, follows: true,
 		},
@@ -102,15 +103,15 @@ func TestResolveClass(t *testing.T) {
 		},
 		"not ready": {
 			class: "new", classes: classes,
-			inForce: "new", obstacle: ReasonClassNotReady, frozen: true,
+			inForce: "new", obstacle: reasonClassNotReady, frozen: true,
 		},
 		"not known": {
 			class: "bios", classes: unknown,
-			inForce: "bios", obstacle: ReasonClassUnavailable, frozen: true,
+			inForce: "bios", obstacle: reasonClassUnavailable, frozen: true,
 		},
 		"running, not known": {
 			class: "old", was: &old, pod: up, classes: unknown,
-			firmware: "secure", inForce: "old", obstacle: ReasonClassUnavailable, follows: true,
+			firmware: "secure", inForce: "old", obstacle: reasonClassUnavailable, follows: true,
 		},
 		"others, not known": {classes: unknown, follows: true},
 	} {
@@ -134,6 +135,28 @@ func TestResolveClass(t *testing.T) {
 		require.Equal(t, []bool{row.follows, row.frozen}, []bool{c.Follows(), c.Frozen()}, name)
 		if waits, is := c.Check().Obstacle.(Waiting); is || row.obstacle != "" {
 			require.Equal(t, row.obstacle, waits.Reason, name)
+		}
+	}
+}
+
+// A VM that sets an option that its class locks doesn't start. A running VM keeps its configuration.
+func TestLockedOptionStopsAVM(t *testing.T) {
+	t.Parallel()
+	c := &v1.VirtualMachineClass{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
+	c.Spec.LockedOptions = []v1.OptionName{"env"}
+	classes := known{all: map[string]*v1.VirtualMachineClass{"prod": c}}
+	for options, stops := range map[string]bool{`{"env": "dev"}`: true, `{"other": 1}`: false} {
+		vm := &v1.VirtualMachine{}
+		vm.Spec.VirtualMachineClassName = "prod"
+		vm.Spec.VM.Options = &runtime.RawExtension{Raw: []byte(options)}
+		_, of, err := Resolve(vm, nil, nil, classes)
+		require.NoError(t, err)
+		require.Equal(t, []bool{!stops, stops}, []bool{of.Follows(), of.Frozen()}, options)
+		stalled, is := of.Check().Obstacle.(Stalled)
+		require.Equal(t, stops, is, options)
+		if stops {
+			require.Equal(t, reasonOptionLocked, stalled.Reason)
+			require.Contains(t, stalled.Message, `spec.vm.options.env is "dev": class prod locks it`)
 		}
 	}
 }

@@ -18,10 +18,10 @@ import (
 // Initiators of events.
 const (
 	ByUser    = "user"    // by changing the resource, or by deleting the pod
-	ByGuest   = "guest"   // software in the VM
+	byGuest   = "guest"   // software in the VM
 	ByManager = "manager" // by a rule
-	ByNode    = "node"    // or the control plane on behalf of the node
-	ByRunner  = "runner"  // or QEMU
+	byNode    = "node"    // or the control plane on behalf of the node
+	byRunner  = "runner"  // or QEMU
 )
 
 // Event describes something that happened to a VM. It is written only once, even if it is found several times: the name
@@ -54,8 +54,8 @@ func Events(s Situation, found Findings, p Phase) []Event {
 			all = append(all, Event{found.Type.Reason, "CheckType", ByUser, found.Type.Message, key, true})
 		}
 	}
-	if p.Reason != was.Reason && (p.Reason == ReasonWaitingForOldPod || p.Reason == ReasonNodeLost) {
-		all = append(all, Event{p.Reason, "Start", ByNode, p.Message, podsOf(s), true})
+	if p.Reason != was.Reason && (p.Reason == reasonWaitingForOldPod || p.Reason == reasonNodeLost) {
+		all = append(all, Event{p.Reason, "Start", byNode, p.Message, podsOf(s), true})
 	}
 	return all
 }
@@ -77,7 +77,7 @@ func phaseEvents(s Situation, p Phase) []Event {
 		}
 		note := "the VM has stopped because " + s.notWanted() + howEnded(s.VM.Status.Runner)
 		return []Event{{"Stopped", "Stop", ByUser, note, uid, false}}
-	case p.Reason == ReasonPodDeleted:
+	case p.Reason == reasonPodDeleted:
 		note := "pod " + s.Pod.Name + " is being deleted; the VM restarts in a new pod"
 		return []Event{{"Restarting", "Restart", s.whoDeletesPod(), note, string(s.Pod.UID), false}}
 	}
@@ -92,7 +92,7 @@ func stoppedFor(vm *v1.VirtualMachine, o *v1.Outcome, uid string) Event {
 	}
 	if o.Cause == causeGuest {
 		note := fmt.Sprintf("the guest has shut down, and the VM was stopped (%s)", by)
-		return Event{"Stopped", "Stop", ByGuest, note, uid, false}
+		return Event{"Stopped", "Stop", byGuest, note, uid, false}
 	}
 	_, message := failureOf(o)
 	note := fmt.Sprintf("the VM has crashed, and stays off (%s): %s", by, message)
@@ -110,7 +110,7 @@ func howEnded(runner *v1.RunnerStatus) string {
 // whoDeletesPod returns who deletes the pod, as far as the pod shows it.
 func (s Situation) whoDeletesPod() string {
 	if c := podCondition(s.Pod, corev1.DisruptionTarget); c != nil && c.Reason != "EvictionByEvictionAPI" {
-		return ByNode
+		return byNode
 	}
 	return ByUser
 }
@@ -118,12 +118,12 @@ func (s Situation) whoDeletesPod() string {
 // whoFailed returns who caused the machine's failure.
 func (s Situation) whoFailed() string {
 	if r := s.VM.Status.Runner; r != nil && r.Outcome != nil && r.Outcome.Cause == causePanic {
-		return ByGuest
+		return byGuest
 	}
-	if nodeMissing(s.Failures.Last) {
+	if isNodeMissing(s.Failures.Last) {
 		return ByUser
 	}
-	return ByRunner
+	return byRunner
 }
 
 // PodReplaced returns the event that a pod is replaced because its machine has ended or the pod could not start. why
@@ -134,9 +134,9 @@ func PodReplaced(s *Snapshot, why string) Event {
 		note := "pod " + s.Pod.Name + " could not be started, and the definition has changed: a new pod is created"
 		return Event{"Restarting", "Restart", ByUser, note, uid, false}
 	}
-	initiator := ByRunner
+	initiator := byRunner
 	if o := OutcomeIn(s.VM, s.Pod); o != nil && o.ExitCode == 0 {
-		initiator = ByGuest
+		initiator = byGuest
 	}
 	note := "the machine has ended (" + why + "); it restarts in a new pod"
 	return Event{"Restarting", "Restart", initiator, note, uid, false}

@@ -30,7 +30,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	running := Phase{Phase: v1.PhaseRunning}
 	stopped := Phase{v1.PhaseStopped, ReasonStopped, "", false}
-	restarting := Phase{v1.PhaseStopping, ReasonPodDeleted, "", false}
+	restarting := Phase{v1.PhaseStopping, reasonPodDeleted, "", false}
 	failing := Phase{v1.PhaseFailed, ReasonCrashed, "it broke", false}
 	ended := func(cause string) func(*Situation) {
 		return said(stateStopped, &v1.Outcome{Cause: cause, Message: "so it was"})
@@ -43,9 +43,9 @@ func TestEvents(t *testing.T) {
 	failure := func(reason, initiator, message string) Event {
 		return Event{reason, "Start", initiator, message, noon.Format(time.RFC3339), true}
 	}
-	lost := Phase{v1.PhasePending, ReasonWaitingForOldPod, "there is another pod", false}
+	lost := Phase{v1.PhasePending, reasonWaitingForOldPod, "there is another pod", false}
 	waiting := func(key string) []Event {
-		return []Event{{ReasonWaitingForOldPod, "Start", ByNode, lost.Message, key, true}}
+		return []Event{{reasonWaitingForOldPod, "Start", byNode, lost.Message, key, true}}
 	}
 	const notRequested = "the VM has stopped because spec.vm.state is Stopped"
 	off := func(more ...func(*Situation)) Situation {
@@ -79,29 +79,29 @@ func TestEvents(t *testing.T) {
 		"is stopped":                   {off(), stopped, stop(ByUser, notRequested, false)},
 		"is stopped, as asked":         {off(ended(causeAsked)), stopped, stop(ByUser, notRequested, false)},
 		"is stopped when it has ended": {off(ended("killed")), stopped, stop(ByUser, notRequested+": killed", false)},
-		"is stopped by its guest": {off(carriedOut, ended(causeGuest)), stopped, stop(ByGuest,
+		"is stopped by its guest": {off(carriedOut, ended(causeGuest)), stopped, stop(byGuest,
 			"the guest has shut down, and the VM was stopped (spec.guestShutdownStops)", false)},
 		"stays off after a crash": {off(policy(v1.Manual), carriedOut, ended("killed")), stopped, stop(ByManager,
 			"the VM has crashed, and stays off (spec.runPolicy Manual): so it was", true)},
 		"its pod is deleted":          {is(was(v1.PhaseRunning, ""), going(noon)), restarting, restart(ByUser)},
 		"its pod is evicted":          {disrupted("EvictionByEvictionAPI"), restarting, restart(ByUser)},
-		"its node shuts down":         {disrupted("TerminationByKubelet"), restarting, restart(ByNode)},
-		"is being deleted, as before": {is(was(v1.PhaseStopping, ReasonPodDeleted), going(noon)), restarting, nil},
+		"its node shuts down":         {disrupted("TerminationByKubelet"), restarting, restart(byNode)},
+		"is being deleted, as before": {is(was(v1.PhaseStopping, reasonPodDeleted), going(noon)), restarting, nil},
 		"fails": {
 			is(was(v1.PhaseFailed, ReasonCrashed), failed(&v1.Outcome{Cause: "killed"})), failing,
-			[]Event{failure(ReasonCrashed, ByRunner, "it broke")},
+			[]Event{failure(ReasonCrashed, byRunner, "it broke")},
 		},
 		"fails for its guest": {
 			is(was(v1.PhaseFailed, ReasonCrashed), failed(nil), panicked), failing,
-			[]Event{failure(ReasonCrashed, ByGuest, "it broke")},
+			[]Event{failure(ReasonCrashed, byGuest, "it broke")},
 		},
 		"fails for a node that is missing": {
-			is(was(v1.PhaseFailed, ""), failed(&v1.Outcome{Reason: ReasonNodeMissing})), failing,
+			is(was(v1.PhaseFailed, ""), failed(&v1.Outcome{Reason: reasonNodeMissing})), failing,
 			[]Event{failure(ReasonCrashed, ByUser, "it broke")},
 		},
 		"has failed unnoticed": {
 			is(was(v1.PhaseRunning, ""), failed(&v1.Outcome{Cause: causeStart, Message: "no disk"})), running,
-			[]Event{failure(ReasonStartFailed, ByRunner, "no disk")},
+			[]Event{failure(reasonStartFailed, byRunner, "no disk")},
 		},
 		"has failed, as told before": {
 			is(was(v1.PhaseFailed, ReasonCrashed), failures(1, time.Minute)), failing, nil,
@@ -111,11 +111,11 @@ func TestEvents(t *testing.T) {
 		},
 		"waits for an old pod": {is(noPodYet, was(v1.PhasePending, ""), stray), lost, waiting("")},
 		"waits for its pod":    {is(was(v1.PhasePending, "")), lost, waiting("1")},
-		"waits on":             {is(was(v1.PhasePending, ReasonWaitingForOldPod)), lost, nil},
+		"waits on":             {is(was(v1.PhasePending, reasonWaitingForOldPod)), lost, nil},
 		"its node is lost": {
 			is(was(v1.PhaseRunning, "")),
-			Phase{v1.PhaseRunning, ReasonNodeLost, "silence", false},
-			[]Event{{ReasonNodeLost, "Start", ByNode, "silence", "1", true}},
+			Phase{v1.PhaseRunning, reasonNodeLost, "silence", false},
+			[]Event{{reasonNodeLost, "Start", byNode, "silence", "1", true}},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -161,9 +161,9 @@ func TestPodReplaced(t *testing.T) {
 			is(func(s *Situation) { s.Pod.Spec.NodeName, s.Pod.Status.ContainerStatuses = "", nil }), ByUser,
 			"pod web-0 could not be started, and the definition has changed: a new pod is created",
 		},
-		"has ended well":    {is(with(terminatedWith(0, ""))), ByGuest, again},
-		"has failed":        {is(with(terminatedWith(1, ""))), ByRunner, again},
-		"has not ended yet": {is(), ByRunner, again},
+		"has ended well":    {is(with(terminatedWith(0, ""))), byGuest, again},
+		"has failed":        {is(with(terminatedWith(1, ""))), byRunner, again},
+		"has not ended yet": {is(), byRunner, again},
 	} {
 		require.Equal(t, Event{"Restarting", "Restart", tt.initiator, tt.note, "1", false},
 			PodReplaced(tt.s.Snapshot, "why"), what)

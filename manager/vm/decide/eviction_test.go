@@ -32,7 +32,7 @@ func TestEvictionOf(t *testing.T) {
 		want      Eviction
 	}{
 		"by default it is shut down":     {"", true, false, nil, Eviction{}},
-		"as is said":                     {v1.EvictionShutdown, true, false, nil, Eviction{}},
+		"as is set":                      {v1.EvictionShutdown, true, false, nil, Eviction{}},
 		"held":                           {must, false, false, nil, Eviction{Held: true}},
 		"held if it can move":            {may, false, false, nil, Eviction{Held: true}},
 		"not held if it can't":           {may, true, true, nil, Eviction{}},
@@ -110,7 +110,7 @@ func TestPodsOfAMigration(t *testing.T) {
 	s.Pod, s.Other = nil, pod("first")
 	require.Equal(t, Decision{}, Decide(s), "no pod is made as long as the old one is there")
 	p := PhaseOf(s)
-	require.Equal(t, ReasonWaitingForOldPod, p.Reason)
+	require.Equal(t, reasonWaitingForOldPod, p.Reason)
 	require.Equal(t, "pod web-0, the source or target of a migration, is being removed", p.Message)
 	s.Other = nil
 	require.Equal(t, Decision{Replicas: 1}, Decide(s))

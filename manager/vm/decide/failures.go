@@ -60,7 +60,7 @@ func CountFailures(had *v1.Failures, pod *corev1.Pod, changed bool, now time.Tim
 		failures.LastTime, failures.Noticed = end.FinishedAt, &metav1.Time{Time: now.Truncate(time.Second)}
 		failures.Last = terminationOutcome(end)
 	}
-	if at := stableAt(pod); isContainerRunning(pod) && (!now.Before(at) || nodeMissing(failures.Last)) {
+	if at := stableAt(pod); isContainerRunning(pod) && (!now.Before(at) || isNodeMissing(failures.Last)) {
 		failures.Count = 0
 	}
 	forgotten := end == nil || end.FinishedAt.IsZero() || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
@@ -81,8 +81,8 @@ func stableAt(pod *corev1.Pod) time.Time {
 	return runnerContainer(pod).State.Running.StartedAt.Add(stableTime)
 }
 
-// nodeMissing reports whether the node caused a failure rather than the VM: the node may just be restarting.
-func nodeMissing(last *v1.Outcome) bool { return last != nil && last.Reason == ReasonNodeMissing }
+// isNodeMissing reports whether the node caused a failure rather than the VM: the node may just be restarting.
+func isNodeMissing(last *v1.Outcome) bool { return last != nil && last.Reason == reasonNodeMissing }
 
 // hasVMFailed reports whether the end of a container was a failure of the VM. A requested stop is not a failure, and
 // after a failure of the node it is unknown how the container ended.

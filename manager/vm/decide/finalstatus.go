@@ -43,7 +43,7 @@ func (s *Snapshot) FinalStatus(pod *corev1.Pod) v1.VirtualMachineStatus {
 			runner.Outcome = terminationOutcome(end)
 			runner.Message = cmp.Or(runner.Outcome.Message, runner.Outcome.Cause)
 		} else {
-			runner.Reason, runner.Message, holds = ReasonNodeLost, silenceMessage(pod), metav1.ConditionUnknown
+			runner.Reason, runner.Message, holds = reasonNodeLost, silenceMessage(pod), metav1.ConditionUnknown
 		}
 	}
 	final := v1.VirtualMachineStatus{Runner: &runner, VMType: is.VMType, UUID: is.UUID, RAM: "0"}

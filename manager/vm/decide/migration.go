@@ -11,14 +11,14 @@ import (
 
 // Reasons of the condition Migratable, and of the phase Migrating.
 const (
-	ReasonMigratable    = "Migratable"
+	reasonMigratable    = "Migratable"
 	ReasonNotMigratable = "NotMigratable"
-	ReasonOneNode       = "OneNode"
+	reasonOneNode       = "OneNode"
 )
 
-// Migratable reports whether the guest of a VM can move to another node, as far as the definition shows. The runners
-// compare more when the guest migrates.
-func Migratable(s *Snapshot) Verdict {
+// checkMigratable reports whether the guest of a VM can move to another node, as far as the definition shows. The
+// runners compare more when the guest migrates.
+func checkMigratable(s *Snapshot) Verdict {
 	if why := objects.Unmovable(s.VM, true); why != "" {
 		return Verdict{metav1.ConditionFalse, ReasonNotMigratable, why}
 	}
@@ -27,10 +27,10 @@ func Migratable(s *Snapshot) Verdict {
 			why += "; to migrate to another node, copy the disks with spec.migration: {copyDisks: true}"
 		}
 		return Verdict{
-			metav1.ConditionFalse, ReasonOneNode, "the guest can only migrate to another pod on its node: " + why,
+			metav1.ConditionFalse, reasonOneNode, "the guest can only migrate to another pod on its node: " + why,
 		}
 	}
-	return Verdict{metav1.ConditionTrue, ReasonMigratable, ""}
+	return Verdict{metav1.ConditionTrue, reasonMigratable, ""}
 }
 
 // MigrationEvent returns the event that a migration has reached a stage, or nil for an intermediate stage.

@@ -27,20 +27,20 @@ func TestMigratable(t *testing.T) {
 		reason string
 		hint   bool
 	}{
-		"no disks":               {nil, metav1.ConditionTrue, ReasonMigratable, false},
-		"a local disk":           {changes{local}, metav1.ConditionFalse, ReasonOneNode, true},
-		"a disk that is copied":  {changes{local, copies}, metav1.ConditionTrue, ReasonMigratable, false},
-		"its node":               {changes{pinned}, metav1.ConditionFalse, ReasonOneNode, false},
-		"its node, and a disk":   {changes{pinned, local}, metav1.ConditionFalse, ReasonOneNode, false},
+		"no disks":               {nil, metav1.ConditionTrue, reasonMigratable, false},
+		"a local disk":           {changes{local}, metav1.ConditionFalse, reasonOneNode, true},
+		"a disk that is copied":  {changes{local, copies}, metav1.ConditionTrue, reasonMigratable, false},
+		"its node":               {changes{pinned}, metav1.ConditionFalse, reasonOneNode, false},
+		"its node, and a disk":   {changes{pinned, local}, metav1.ConditionFalse, reasonOneNode, false},
 		"its node, and a tap":    {changes{pinned, tap}, metav1.ConditionFalse, ReasonNotMigratable, false},
-		"a tap":                  {changes{tap}, metav1.ConditionTrue, ReasonMigratable, false},
-		"a shared disk, and tap": {changes{tap, local, shared}, metav1.ConditionTrue, ReasonMigratable, false},
+		"a tap":                  {changes{tap}, metav1.ConditionTrue, reasonMigratable, false},
+		"a shared disk, and tap": {changes{tap, local, shared}, metav1.ConditionTrue, reasonMigratable, false},
 	} {
 		s := &Snapshot{VM: &v1.VirtualMachine{}}
 		for _, change := range c.change {
 			change(s.VM)
 		}
-		got := Migratable(s)
+		got := checkMigratable(s)
 		require.Equal(t, c.status, got.Status, name)
 		require.Equal(t, c.reason, got.Reason, name)
 		if c.hint {

@@ -35,7 +35,7 @@ func WithoutNode(pod *corev1.Pod, now time.Time) *corev1.Pod {
 		return pod
 	}
 	text, err := json.Marshal(v1.Outcome{
-		Cause: causeStart, Reason: ReasonNodeMissing,
+		Cause: causeStart, Reason: reasonNodeMissing,
 		Message: fmt.Sprintf("node %s (spec.nodeName) has not acknowledged pod %s: "+
 			"check that the node exists and that its kubelet is running", pod.Spec.NodeName, pod.Name),
 	})

@@ -28,26 +28,26 @@ const (
 	ReasonDeleted          = "Deleted"
 	ReasonStopped          = "Stopped"
 	ReasonStopRequested    = "StopRequested"
-	ReasonPodDeleted       = "PodDeleted"
+	reasonPodDeleted       = "PodDeleted"
 	ReasonGuestShutdown    = "GuestShutdown"
-	ReasonGuestEnded       = "GuestEnded"
-	ReasonNodeLost         = "NodeLost"
-	ReasonWaitingForOldPod = "WaitingForOldPod"
+	reasonGuestEnded       = "GuestEnded"
+	reasonNodeLost         = "NodeLost"
+	reasonWaitingForOldPod = "WaitingForOldPod"
 	ReasonPodMissing       = "PodMissing"
 	ReasonPodRefused       = "PodRefused"
-	ReasonScheduling       = "Scheduling"
+	reasonScheduling       = "Scheduling"
 	ReasonUnschedulable    = "Unschedulable"
 	ReasonMissingClaim     = "MissingClaim"
 	ReasonClaimPending     = "ClaimPending"
 	ReasonImagePull        = "ImagePull"
-	ReasonContainer        = "ContainerNotStarted"
+	reasonContainer        = "ContainerNotStarted"
 	ReasonPodStarting      = "PodStarting"
-	ReasonPodFailed        = "PodFailed"
-	ReasonStartFailed      = "StartFailed"
+	reasonPodFailed        = "PodFailed"
+	reasonStartFailed      = "StartFailed"
 	ReasonCrashed          = "Crashed"
-	ReasonNodeMissing      = "NodeMissing"
-	ReasonRestarting       = "Restarting"
-	ReasonNoGuestAgent     = "NoGuestAgent"
+	reasonNodeMissing      = "NodeMissing"
+	reasonRestarting       = "Restarting"
+	reasonNoGuestAgent     = "NoGuestAgent"
 	ReasonSecretKey        = "SecretKeyMissing" // for a Secret from which the guest configures itself
 
 	// The following are reasons of phases and of the condition Reconciled.
@@ -71,7 +71,7 @@ func PhaseOf(s Situation) Phase {
 	case s.VM.DeletionTimestamp != nil:
 		return Phase{v1.PhaseTerminating, ReasonDeleted, s.deletionMessage(), false}
 	case s.Pod == nil && !s.Wanted() && len(s.Strays) > 0:
-		return Phase{v1.PhaseStopping, ReasonWaitingForOldPod, s.notWanted() + "; " + s.strayMessage(), false}
+		return Phase{v1.PhaseStopping, reasonWaitingForOldPod, s.notWanted() + "; " + s.strayMessage(), false}
 	case s.Pod == nil && !s.Wanted():
 		return s.stoppedPhase()
 	case s.Pod == nil:
@@ -150,9 +150,9 @@ func (s Situation) withoutPod() Phase {
 	}
 	switch at := nextAttempt(s.Failures, s.Now); {
 	case len(s.Strays) > 0:
-		return Phase{v1.PhasePending, ReasonWaitingForOldPod, s.strayMessage(), false}
+		return Phase{v1.PhasePending, reasonWaitingForOldPod, s.strayMessage(), false}
 	case s.Other != nil:
-		return Phase{v1.PhasePending, ReasonWaitingForOldPod, s.otherMessage(), false}
+		return Phase{v1.PhasePending, reasonWaitingForOldPod, s.otherMessage(), false}
 	case s.Now.Before(at):
 		return s.afterFailure(s.VM.Status.Runner)
 	}
@@ -188,13 +188,13 @@ func (s Situation) afterFailure(runner *v1.RunnerStatus) Phase {
 // failureOf returns the reason and message of a failure; a nil outcome is an unknown failure.
 func failureOf(outcome *v1.Outcome) (reason, message string) {
 	if outcome == nil {
-		return ReasonStartFailed, "the VM could not be started"
+		return reasonStartFailed, "the VM could not be started"
 	}
-	switch reason = ReasonStartFailed; {
+	switch reason = reasonStartFailed; {
 	case vmstatus.Cause(outcome.Cause).Crash():
 		reason = ReasonCrashed
-	case outcome.Reason == ReasonNodeMissing:
-		reason = ReasonNodeMissing
+	case outcome.Reason == reasonNodeMissing:
+		reason = reasonNodeMissing
 	}
 	if outcome.Message == "" {
 		return reason, fmt.Sprintf("%s (exit code %d)", outcome.Cause, outcome.ExitCode)
@@ -233,12 +233,12 @@ func (s Situation) withTerminatingPod() Phase {
 	}
 	switch {
 	case nodeSilent(s.Pod) && OutcomeIn(s.VM, s.Pod) == nil:
-		return Phase{name, ReasonNodeLost, silenceMessage(s.Pod), false}
+		return Phase{name, reasonNodeLost, silenceMessage(s.Pod), false}
 	case isOverdue(s.Pod, s.Now):
-		return Phase{name, ReasonNodeLost, fmt.Sprintf("pod %s should be deleted, but node %s has not confirmed it: %s",
+		return Phase{name, reasonNodeLost, fmt.Sprintf("pod %s should be deleted, but node %s has not confirmed it: %s",
 			s.Pod.Name, s.Pod.Spec.NodeName, onceOff(s.Pod)), false}
 	case keepsFirstGrace(s.Pod, s.Now):
-		reason := ReasonPodDeleted
+		reason := reasonPodDeleted
 		if !s.Wanted() {
 			reason = ReasonStopRequested
 		}
@@ -252,12 +252,12 @@ func (s Situation) withTerminatingPod() Phase {
 		return s.afterFailure(&v1.RunnerStatus{Outcome: OutcomeIn(s.VM, s.Pod)})
 	case OutcomeIn(s.VM, s.Pod) != nil:
 		return Phase{
-			v1.PhasePending, ReasonWaitingForOldPod,
+			v1.PhasePending, reasonWaitingForOldPod,
 			fmt.Sprintf("a new pod is created when pod %s is gone", s.Pod.Name), true,
 		}
 	}
 	return Phase{
-		v1.PhaseStopping, ReasonPodDeleted,
+		v1.PhaseStopping, reasonPodDeleted,
 		"the pod is being deleted: the guest has been asked to shut down, and restarts in a new pod", false,
 	}
 }
@@ -275,12 +275,12 @@ func (s Situation) withPod() Phase {
 		return Phase{v1.PhaseStopping, ReasonGuestShutdown, "the guest has shut down", true}
 	case outcome != nil:
 		return Phase{
-			v1.PhaseStopping, ReasonGuestEnded,
+			v1.PhaseStopping, reasonGuestEnded,
 			"the VM has ended: " + cmp.Or(outcome.Message, outcome.Cause), true,
 		}
 	case s.Pod.Status.Phase == corev1.PodFailed:
 		return Phase{
-			v1.PhasePending, cmp.Or(s.Pod.Status.Reason, ReasonPodFailed),
+			v1.PhasePending, cmp.Or(s.Pod.Status.Reason, reasonPodFailed),
 			cmp.Or(Readable(s.Pod.Status.Message), "the pod has failed; a new pod is created"), false,
 		}
 	case s.Pod.Spec.NodeName == "":
@@ -295,7 +295,7 @@ func (s Situation) withPod() Phase {
 func unscheduledPhase(pod *corev1.Pod) Phase {
 	c := podCondition(pod, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse {
-		return Phase{v1.PhasePending, ReasonScheduling, "waiting for the scheduler to select a node", true}
+		return Phase{v1.PhasePending, reasonScheduling, "waiting for the scheduler to select a node", true}
 	}
 	return Phase{v1.PhasePending, unscheduledReason(c), Readable(c.Message), false}
 }
@@ -305,18 +305,18 @@ func notStarted(pod *corev1.Pod) Phase {
 	w := runnerContainer(pod).State.Waiting
 	switch {
 	case nodeSilent(pod):
-		return Phase{v1.PhasePending, ReasonNodeLost, silenceMessage(pod), false}
+		return Phase{v1.PhasePending, reasonNodeLost, silenceMessage(pod), false}
 	case !AcknowledgeBy(pod).IsZero():
 		return Phase{v1.PhaseStarting, ReasonPodStarting, fmt.Sprintf("node %s (spec.nodeName) has not acknowledged "+
 			"the pod yet; a node that does not exist never does (kubectl get node %[1]s)", pod.Spec.NodeName), false}
 	case w == nil, beingCreated(w):
 		return startingPhase()
 	case w.Reason == "CrashLoopBackOff":
-		return Phase{v1.PhaseStarting, ReasonRestarting, Readable(w.Message), false}
+		return Phase{v1.PhaseStarting, reasonRestarting, Readable(w.Message), false}
 	case imageMissing(w):
 		return Phase{v1.PhasePending, ReasonImagePull, Readable(w.Reason + ": " + w.Message), false}
 	}
-	return Phase{v1.PhasePending, ReasonContainer, Readable(w.Reason + ": " + w.Message), false}
+	return Phase{v1.PhasePending, reasonContainer, Readable(w.Reason + ": " + w.Message), false}
 }
 
 // withRunner returns the phase of a VM with a running runner.
@@ -324,7 +324,7 @@ func (s Situation) withRunner() Phase {
 	runner := reportedStatus(s.VM, s.Pod)
 	switch {
 	case nodeSilent(s.Pod):
-		return Phase{v1.PhaseRunning, ReasonNodeLost, silenceMessage(s.Pod), false}
+		return Phase{v1.PhaseRunning, reasonNodeLost, silenceMessage(s.Pod), false}
 	case runner == nil:
 		return startingPhase()
 	}
@@ -334,11 +334,11 @@ func (s Situation) withRunner() Phase {
 	}
 	switch runner.State {
 	case stateRunning:
-		return Phase{v1.PhaseRunning, ReasonNoGuestAgent, runner.Message, false}
+		return Phase{v1.PhaseRunning, reasonNoGuestAgent, runner.Message, false}
 	case stateBooting, stateBooted:
 		return Phase{v1.PhaseRunning, "", "", false}
 	case stateTerminating, stateStopped:
-		return Phase{v1.PhaseStopping, ReasonGuestEnded, "the machine is being stopped", false}
+		return Phase{v1.PhaseStopping, reasonGuestEnded, "the machine is being stopped", false}
 	}
 	return startingPhase()
 }

@@ -191,11 +191,11 @@ func TestPhase(t *testing.T) {
 		},
 		"something is wrong, but it runs": {is(held(Stalled{"Wrong", ""})), v1.PhaseRunning, "", ""},
 		"a stray pod": {
-			is(noPodYet, stray), v1.PhasePending, ReasonWaitingForOldPod,
+			is(noPodYet, stray), v1.PhasePending, reasonWaitingForOldPod,
 			"pod web has",
 		},
 		"a stray pod, and is to be off": {
-			is(noPodYet, notWanted, stray), v1.PhaseStopping, ReasonWaitingForOldPod,
+			is(noPodYet, notWanted, stray), v1.PhaseStopping, reasonWaitingForOldPod,
 			"spec.vm.state is Stopped; pod web has",
 		},
 		"looks for a node": {is(unscheduledFor("", "")), v1.PhasePending, ReasonUnschedulable, ""},
@@ -229,7 +229,7 @@ func TestPhase(t *testing.T) {
 		},
 		"no container": {
 			is(with(waitingFor("CreateContainerError", "x"))), v1.PhasePending,
-			ReasonContainer, "CreateContainerError: x",
+			reasonContainer, "CreateContainerError: x",
 		},
 		"a former pod's word": {is(said(stateBooted, nil), func(s *Situation) {
 			s.VM.Status.Runner.PodUID = "0"
@@ -238,11 +238,11 @@ func TestPhase(t *testing.T) {
 		"boots":              {is(said(stateBooting, nil)), v1.PhaseRunning, "", ""},
 		"has no agent":       {is(said(stateRunning, nil)), v1.PhaseRunning, "NoGuestAgent", ""},
 		"runs":               {is(), v1.PhaseRunning, "", ""},
-		"the runner ends it": {is(said(stateTerminating, nil)), v1.PhaseStopping, ReasonGuestEnded, ""},
+		"the runner ends it": {is(said(stateTerminating, nil)), v1.PhaseStopping, reasonGuestEnded, ""},
 		"the node is silent": {is(conditions(corev1.PodCondition{
 			Type:   corev1.PodReady,
 			Status: corev1.ConditionFalse,
-		})), v1.PhaseRunning, ReasonNodeLost, "node n1"},
+		})), v1.PhaseRunning, reasonNodeLost, "node n1"},
 		"the pod is evicted": {is(with(corev1.ContainerStatus{}), said("", nil), func(s *Situation) {
 			s.Pod.Status.Phase, s.Pod.Status.Reason = corev1.PodFailed, "Evicted"
 		}), v1.PhasePending, "Evicted", ""},
@@ -252,11 +252,11 @@ func TestPhase(t *testing.T) {
 			ReasonStopRequested, "asked",
 		},
 		"stops, and does not end": {
-			is(notWanted, going(noon.Add(-time.Hour))), v1.PhaseStopping, ReasonNodeLost,
+			is(notWanted, going(noon.Add(-time.Hour))), v1.PhaseStopping, reasonNodeLost,
 			"--force",
 		},
 		"its pod is deleted, then with a shorter grace period": {
-			is(going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, ReasonPodDeleted,
+			is(going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, reasonPodDeleted,
 			"until 2026-01-01T12:14:34Z at the latest: a kubelet keeps the grace period that applied when the deletion of the " +
 				"pod began; to end the guest now: kubectl exec web-0 -- vmrunner stop --force",
 		},
@@ -264,19 +264,19 @@ func TestPhase(t *testing.T) {
 			is(notWanted, going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, ReasonStopRequested, "--force",
 		},
 		"a shorter grace period, and the first is over": {
-			is(going(noon.Add(-time.Hour)), shortened), v1.PhasePending, ReasonNodeLost, "node n1",
+			is(going(noon.Add(-time.Hour)), shortened), v1.PhasePending, reasonNodeLost, "node n1",
 		},
 		"its pod is deleted": {
-			is(going(noon.Add(time.Minute))), v1.PhaseStopping, ReasonPodDeleted,
+			is(going(noon.Add(time.Minute))), v1.PhaseStopping, reasonPodDeleted,
 			"a new pod",
 		},
 		"its pod is deleted and ended": {is(going(noon.Add(time.Minute)),
-			said(stateStopped, &v1.Outcome{Cause: "asked"})), v1.PhasePending, ReasonWaitingForOldPod, "web-0"},
-		"its pod does not go": {is(going(noon.Add(-time.Hour))), v1.PhasePending, ReasonNodeLost, "node n1"},
+			said(stateStopped, &v1.Outcome{Cause: "asked"})), v1.PhasePending, reasonWaitingForOldPod, "web-0"},
+		"its pod does not go": {is(going(noon.Add(-time.Hour))), v1.PhasePending, reasonNodeLost, "node n1"},
 		"goes from a silent node": {
 			is(going(noon.Add(time.Hour)),
 				conditions(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})), v1.PhasePending,
-			ReasonNodeLost, "out-of-service",
+			reasonNodeLost, "out-of-service",
 		},
 		"the guest powers off": {
 			is(said(stateStopped, &v1.Outcome{Cause: causeGuest})), v1.PhaseStopping,
@@ -284,7 +284,7 @@ func TestPhase(t *testing.T) {
 		},
 		"the guest reboots": {
 			is(said(stateStopped, &v1.Outcome{Cause: "guest reset"})), v1.PhaseStopping,
-			ReasonGuestEnded, "guest reset",
+			reasonGuestEnded, "guest reset",
 		},
 		"crashes": {
 			is(with(terminatedWith(137, killed)), failures(1, time.Second)), v1.PhaseFailed,
@@ -292,12 +292,12 @@ func TestPhase(t *testing.T) {
 		},
 		"does not start": {
 			is(with(terminatedWith(1, `{"cause":"start failed","message":"no bridge"}`)),
-				failures(2, time.Second)), v1.PhaseFailed, ReasonStartFailed,
+				failures(2, time.Second)), v1.PhaseFailed, reasonStartFailed,
 			"no bridge; consecutive failed starts: 2, next attempt at 2026-01-01T12:00:39Z",
 		},
 		"says nothing": {
 			is(with(terminatedWith(1, "\x1b[31mterrible\x00")), said("", nil)),
-			v1.PhaseFailed, ReasonStartFailed, "[31mterrible",
+			v1.PhaseFailed, reasonStartFailed, "[31mterrible",
 		},
 		"waits for the next attempt": {
 			is(noPod,
@@ -310,10 +310,10 @@ func TestPhase(t *testing.T) {
 			ExitCode: 1, Message: "signal terminated",
 		}), failures(3, time.Minute), func(s *Situation) {
 			s.Failures.Last = &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "no such bridge"}
-		}), v1.PhaseFailed, ReasonStartFailed, "no such bridge; consecutive failed starts: 3"},
+		}), v1.PhaseFailed, reasonStartFailed, "no such bridge; consecutive failed starts: 3"},
 		"its node takes no notice": {
 			is(neglectedFor(acknowledgeTime), failures(1, time.Second)), v1.PhaseFailed,
-			ReasonNodeMissing, "node n1 (spec.nodeName) has not acknowledged pod web-0",
+			reasonNodeMissing, "node n1 (spec.nodeName) has not acknowledged pod web-0",
 		},
 		"its node may yet take notice": {
 			is(neglectedFor(acknowledgeTime - time.Second)), v1.PhaseStarting,
@@ -328,7 +328,7 @@ func TestPhase(t *testing.T) {
 		"its container was killed at a limit": {
 			is(limitedTo("20Mi"), said("", nil), with(corev1.ContainerStatus{State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"},
-			}}), failures(1, time.Second)), v1.PhaseFailed, ReasonStartFailed,
+			}}), failures(1, time.Second)), v1.PhaseFailed, reasonStartFailed,
 			"OOMKilled; spec.resources.limits.memory: it is 20Mi",
 		},
 		"failed, and its pod goes": {is(with(terminatedWith(137, killed)), failures(1, time.Second),
@@ -464,7 +464,7 @@ func TestUnnoticedFailure(t *testing.T) {
 	s.VM.Status.Phase = v1.PhaseRunning
 	all := Events(s, Findings{}, p)
 	require.Len(t, all, 1)
-	require.Equal(t, []string{ReasonCrashed, "no more memory", ByRunner},
+	require.Equal(t, []string{ReasonCrashed, "no more memory", byRunner},
 		[]string{all[0].Reason, all[0].Note, all[0].Initiator})
 }
 
@@ -502,7 +502,7 @@ func TestCountFailures(t *testing.T) {
 			&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh,
 			false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last},
 		},
-		"on a node whose clock is late": {
+		"on a node with a late clock": {
 			&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh,
 			false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last},
 		},
@@ -526,19 +526,19 @@ func TestCountFailures(t *testing.T) {
 		"its pod is being deleted": {nil, goes, false, nil},
 		"its node is back": {&v1.Failures{
 			Count: 2, LastTime: at,
-			Last: &v1.Outcome{Cause: causeStart, Reason: ReasonNodeMissing},
+			Last: &v1.Outcome{Cause: causeStart, Reason: reasonNodeMissing},
 		}, is().Pod, false, nil},
 		"its node is not": {
 			&v1.Failures{
 				Count: 2, LastTime: at,
-				Last: &v1.Outcome{Reason: ReasonNodeMissing},
+				Last: &v1.Outcome{Reason: reasonNodeMissing},
 			}, nil, false,
-			&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: ReasonNodeMissing}},
+			&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}},
 		},
 		"it fails on the node that is": {
 			&v1.Failures{
 				Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)),
-				Last: &v1.Outcome{Reason: ReasonNodeMissing},
+				Last: &v1.Outcome{Reason: reasonNodeMissing},
 			}, restarted, false,
 			&v1.Failures{Count: 3, LastTime: at, Noticed: &seen, Last: last},
 		},

@@ -100,7 +100,7 @@ func TestConditionsOfTheFinalStatus(t *testing.T) {
 	s.Pod.Status.ContainerStatuses = nil
 	silent := s.FinalStatus(s.Pod)
 	require.Equal(t, metav1.ConditionUnknown, silent.Conditions[0].Status)
-	require.Equal(t, ReasonNodeLost, silent.Runner.Reason)
+	require.Equal(t, reasonNodeLost, silent.Runner.Reason)
 	gone := s.FinalStatus(nil)
 	require.Equal(t, "web-0", gone.Runner.PodName)
 	require.Equal(t, reasonVMStopped, gone.Runner.Reason)

@@ -21,13 +21,13 @@ import (
 // Reasons of RestartRequired: no change is pending, a user must restart the VM, the manager restarts it, or the
 // manager can't restart it yet.
 const (
-	ReasonRestartedAlready = "RestartedAlready"
-	ReasonRestartRate      = "WaitingForRateLimit"
-	ReasonRestartStale     = "NotFresh"
-	ReasonRestartRefused   = "TypeRefused"
-	ReasonRestartBlocked   = "CannotStart"
-	ReasonRestartNotUp     = "NotRunning"
-	ReasonRestartMigrating = "Migrating"
+	reasonRestartedAlready = "RestartedAlready"
+	reasonRestartRate      = "WaitingForRateLimit"
+	reasonRestartStale     = "NotFresh"
+	reasonRestartRefused   = "TypeRefused"
+	reasonRestartBlocked   = "CannotStart"
+	reasonRestartNotUp     = "NotRunning"
+	reasonRestartMigrating = "Migrating"
 )
 
 // Restart describes how pending changes reach the guest.
@@ -81,13 +81,13 @@ func RestartOf(s Situation, found Findings) Restart {
 	switch {
 	case reason != "":
 	case r.stays != "" && r.Update == nil:
-		reason, message = ReasonRestartNotUp, r.stays
+		reason, message = reasonRestartNotUp, r.stays
 	case inPast && !slices.ContainsFunc(r.changes, func(h string) bool { return !slices.Contains(done.Changes, h) }):
-		reason = ReasonRestartedAlready
+		reason = reasonRestartedAlready
 		message = "the manager has restarted the VM, but the changes are still pending: " +
 			"revert the changes, or restart the VM yourself"
 	default:
-		reason, r.Due = ReasonRestartRate, true
+		reason, r.Due = reasonRestartRate, true
 		message = "the manager will restart the VM after other VMs (automaticRestarts in the manager's configuration)"
 	}
 	r.explainRestart(reason, message)
@@ -103,7 +103,7 @@ const restartsNow = "the manager restarts the VM now"
 
 // Advance takes the next step of a due restart when it is the VM's turn. all are the VM's operations.
 func (r *Restart) Advance(s Situation, all []*v1.VirtualMachineOperation) {
-	r.explainRestart(ReasonRestarting, restartsNow)
+	r.explainRestart(reasonRestarting, restartsNow)
 	switch {
 	case r.Record == nil || r.Record.PodUID != s.Pod.UID || !slices.Equal(r.Record.Changes, r.changes):
 		r.Record = &v1.AutomaticRestart{
@@ -155,17 +155,17 @@ func (s Situation) mayNotRestart(found Findings) (reason, message string) {
 	runner := s.VM.Status.Runner
 	switch {
 	case !s.Wanted() || s.Pod == nil || Terminating(s.Pod):
-		return ReasonRestartNotUp, "the VM is not running"
+		return reasonRestartNotUp, "the VM is not running"
 	case runner == nil || runner.PodUID != s.Pod.UID || !isContainerRunning(s.Pod):
-		return ReasonRestartNotUp, "the VM's runner has not reported yet"
+		return reasonRestartNotUp, "the VM's runner has not reported yet"
 	case s.VM.Status.Migration.Active():
-		return ReasonRestartMigrating, "the guest is migrating to another pod"
+		return reasonRestartMigrating, "the guest is migrating to another pod"
 	case found.Type.Status == metav1.ConditionFalse:
-		return ReasonRestartRefused, "the VM could not be started again: its type is not accepted (VMTypeAccepted)"
+		return reasonRestartRefused, "the VM could not be started again: its type is not accepted (VMTypeAccepted)"
 	case s.Obstacle != nil:
-		return ReasonRestartBlocked, "the VM could not be started again: " + obstacleMessage(s.Obstacle)
+		return reasonRestartBlocked, "the VM could not be started again: " + obstacleMessage(s.Obstacle)
 	case !s.hasCompared(found):
-		return ReasonRestartStale, fmt.Sprintf("the VM's runner has not compared the machine with generation %d "+
+		return reasonRestartStale, fmt.Sprintf("the VM's runner has not compared the machine with generation %d "+
 			"of the definition yet", s.VM.Generation)
 	}
 	return "", ""

@@ -164,7 +164,7 @@ func TestTakeARestart(t *testing.T) {
 	r := RestartOf(s, found)
 	r.Advance(s, nil)
 	require.False(t, r.Delete)
-	require.Equal(t, ReasonRestarting, r.Condition.Reason)
+	require.Equal(t, reasonRestarting, r.Condition.Reason)
 	require.Contains(t, r.Condition.Message, "waiting for a restart: vm.maximumCpus; the manager restarts the VM now")
 
 	s.VM.Status.AutomaticRestart = r.Record

@@ -48,7 +48,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
 		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
 		VirtualMachineClassName: s.Class.inForce(), BlockDeviceRefs: found.BlockDevices,
-		ConsoleUser: pool.ConsoleUser(s.VM), Architecture: found.Architecture,
+		ConsoleUser: pool.ConsoleUser(s.VM), Architecture: found.Architecture, TypeSizes: is.TypeSizes,
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -93,7 +93,7 @@ func managerConditions(s Situation, found Findings) []metav1.Condition {
 		v1.ConditionVMTypeAccepted:  found.Type,
 		v1.ConditionRestartRequired: found.Restart.Condition,
 		v1.ConditionReconciled:      reconciledVerdict(found.Problems),
-		v1.ConditionMigratable:      Migratable(s.Snapshot),
+		v1.ConditionMigratable:      checkMigratable(s.Snapshot),
 		v1.ConditionSizingMatched:   s.Class.classVerdict(),
 	}
 	var conditions []metav1.Condition

@@ -41,10 +41,10 @@ func (r *Restart) updateOperation(all []*v1.VirtualMachineOperation) {
 	case at >= 0 && all[at].Spec.Type == v1.OperationMigrate && all[at].Status.Phase == v1.OperationCompleted:
 	case underWay:
 	case r.stays != "":
-		r.explainRestart(ReasonRestartNotUp, r.stays)
+		r.explainRestart(reasonRestartNotUp, r.stays)
 		return
 	default:
 		r.Delete, message = true, restartsNow
 	}
-	r.explainRestart(ReasonRestarting, message)
+	r.explainRestart(reasonRestarting, message)
 }

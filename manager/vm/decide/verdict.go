@@ -17,11 +17,11 @@ type Verdict struct {
 
 // Reasons of VMTypeAccepted.
 const (
-	ReasonAccepted     = "Accepted"
+	reasonAccepted     = "Accepted"
 	ReasonTypeRefused  = "TypeNotAccepted"
 	ReasonTypesMissing = "TypesMissing"
 	ReasonTypeKept     = "Kept"
-	ReasonNotChecked   = "NotChecked"
+	reasonNotChecked   = "NotChecked"
 
 	// The following are reasons for a type in a registry.
 	ReasonFetchingType   = "FetchingType"
@@ -30,11 +30,11 @@ const (
 
 // TypeUnknown returns the verdict for a type that could not be checked.
 func TypeUnknown(message string) Verdict {
-	return Verdict{metav1.ConditionUnknown, ReasonNotChecked, message}
+	return Verdict{metav1.ConditionUnknown, reasonNotChecked, message}
 }
 
 // TypeAccepted returns the verdict for a type that accepts the VM.
-func TypeAccepted() Verdict { return Verdict{metav1.ConditionTrue, ReasonAccepted, ""} }
+func TypeAccepted() Verdict { return Verdict{metav1.ConditionTrue, reasonAccepted, ""} }
 
 // TypeRefused returns the verdict for a type that rejects the VM. The message may have several lines, as Starlark
 // shows the place.

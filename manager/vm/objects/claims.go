@@ -130,7 +130,7 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 			path: fmt.Sprintf("spec.vm.disks[%d].volumeClaimTemplate", i), disk: d.VolumeClaimTemplate,
 		}
 		if onFileSystem(d.VolumeClaimTemplate) {
-			c.mount = path.Join(DiskDir, name)
+			c.mount = path.Join(diskDir, name)
 		}
 		if d.VolumeClaimTemplate.Metadata.Name == "" { // VM-Operator didn't count CD drives
 			c.newer = vm.Name + "-disk-" + strconv.Itoa(templates)

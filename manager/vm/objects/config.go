@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 
@@ -74,7 +75,7 @@ func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
 		ResetCounter:       resetCounter(vm),
 		VMType:             vm.Spec.VMType.Source,
 		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
-		NBDCertificates:    DiskTLSDir,
+		NBDCertificates:    diskTLSDir,
 		DrivesRevision:     given.Drives.Revision,
 		VM:                 spec,
 	}
@@ -188,12 +189,13 @@ func networkSpecs(of []v1.Network) ([]vmspec.Network, error) {
 		case n.Masquerade != nil:
 			m := vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net}
 			if !open {
-				open, m.AllPorts = true, &vmspec.AllPorts{Keep: []int{ControlPort}}
+				open, m.AllPorts = true, &vmspec.AllPorts{Keep: []int{controlPort}}
 			}
 			all = append(all, m)
 		default:
 			return nil, fmt.Errorf("spec.vm.networks[%d]: set exactly one of tap, user and masquerade", i)
 		}
+		all[i].Link = vmspec.LinkState(n.Link)
 	}
 	return all, nil
 }
@@ -242,7 +244,7 @@ func driveSpecs(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 		case d.VolumeClaimTemplate == nil:
 			return nil, fmt.Errorf("spec.vm.disks[%d]: set exactly one of volumeClaimTemplate, cdrom and virtualDisk", i)
 		case onFileSystem(d.VolumeClaimTemplate):
-			drive.File = path.Join(DiskDir, diskName(i, d), disk.FileName)
+			drive.File = path.Join(diskDir, diskName(i, d), disk.FileName)
 			// The runner creates the image, and subtracts what the file system itself needs. If the claim requests
 			// no size, the image must exist.
 			requested := d.VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -253,6 +255,7 @@ func driveSpecs(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 		if d.Bootindex != nil {
 			drive.Bootindex = new(int(*d.Bootindex))
 		}
+		tuneDrive(&drive, d.DiskTuning)
 		all = append(all, drive)
 	}
 	for _, d := range devices {
@@ -261,6 +264,23 @@ func driveSpecs(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 		}
 	}
 	return all, nil
+}
+
+// tuneDrive applies how QEMU reads and writes a disk.
+func tuneDrive(drive *vmspec.Drive, t v1.DiskTuning) {
+	drive.Cache, drive.AIO, drive.Discard, drive.DetectZeroes = t.Cache, t.AIO, t.Discard, t.DetectZeroes
+	if l := t.Limits; l != nil {
+		bytes := func(q *resource.Quantity) vmspec.Bytes {
+			if q == nil {
+				return 0
+			}
+			return vmspec.Bytes(q.Value())
+		}
+		drive.Limits = &vmspec.DiskLimits{
+			IOPS: int(l.IOPS), IOPSRead: int(l.IOPSRead), IOPSWrite: int(l.IOPSWrite),
+			Bytes: bytes(l.Bytes), BytesRead: bytes(l.BytesRead), BytesWrite: bytes(l.BytesWrite),
+		}
+	}
 }
 
 // diskName returns the name of a disk in the pod, which is also a part of its claim's name. It is the template's

@@ -11,7 +11,7 @@ import (
 // Keys of the ConfigMap, which are file names in ConfigDir.
 const (
 	ConfigKey  = "config.yaml"
-	LoggingKey = "logging.properties"
+	loggingKey = "logging.properties"
 )
 
 // ConfigMap returns the files that the runner of a VM reads. given is passed to [Config]. class is the record of
@@ -25,7 +25,7 @@ func ConfigMap(vm *v1.VirtualMachine, s Settings, given Given, class string) (
 	}
 	data := map[string]string{ConfigKey: string(text)}
 	if logging := cmp.Or(vm.Spec.LoggingProperties, s.LoggingProperties); logging != "" {
-		data[LoggingKey] = logging
+		data[loggingKey] = logging
 	}
 	files := corev1.ConfigMap(vm.Name, vm.Namespace).
 		WithLabels(Labels(vm)).WithOwnerReferences(ownerReference(vm)).WithData(data)

@@ -19,7 +19,6 @@ var sameKey = map[string]string{
 	"cpuTopology.diesPerSocket":                    "vm.diesPerSocket",
 	"cpuTopology.coresPerDie":                      "vm.coresPerDie",
 	"cpuTopology.threadsPerCore":                   "vm.threadsPerCore",
-	"maximumRam":                                   "vm.maximumRam",
 	"networks[].tap.bridge":                        "vm.network[].bridge",
 	"networks[].tap.device":                        "vm.network[].device",
 	"networks[].user.device":                       "vm.network[].device",
@@ -36,7 +35,6 @@ var sameKey = map[string]string{
 // otherDefault lists the resource's defaults that differ from the runner's, with the reason.
 var otherDefault = map[string]string{
 	"cpuTopology.sockets":              "1: VM-Operator's resource; QEMU chooses the same for one that is not given",
-	"maximumRam":                       "1Gi: the runner's is the same, in bytes",
 	"networks[].tap.bridge":            "br0: the runner's is the same, for a tap",
 	"networks[].tap.device":            "virtio-net: VM-Operator's resource; QEMU's alias of virtio-net-pci",
 	"networks[].user.device":           "virtio-net: VM-Operator's resource; QEMU's alias of virtio-net-pci",

@@ -139,7 +139,7 @@ func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
 			c.Name, c.readOnly = cmp.Or(d.Claim, noClaim), true
 		}
 		if d.OnFileSystem {
-			c.mount = path.Join(DiskDir, d.Volume())
+			c.mount = path.Join(diskDir, d.Volume())
 		}
 		all = append(all, c)
 	}
@@ -186,7 +186,7 @@ func (d Device) driveSpec() vmspec.Drive {
 	}
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
 	if d.OnFileSystem {
-		drive.File, drive.Size = path.Join(DiskDir, d.Volume(), disk.FileName), vmspec.Bytes(d.Size.Value()).WholeMiB()
+		drive.File, drive.Size = path.Join(diskDir, d.Volume(), disk.FileName), vmspec.Bytes(d.Size.Value()).WholeMiB()
 	} else {
 		drive.Resource = "/dev/" + d.Volume()
 	}
@@ -198,7 +198,7 @@ func (d Device) imageDrive() vmspec.Drive {
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: d.Serial()}
 	file := "/dev/" + d.Volume()
 	if d.OnFileSystem {
-		file = path.Join(DiskDir, d.Volume(), disk.FileName)
+		file = path.Join(diskDir, d.Volume(), disk.FileName)
 	}
 	switch {
 	case d.CD:

@@ -100,7 +100,7 @@ func (d Drives) drivesAnnotation() (string, error) {
 func (a AttachedDrive) driveSpec() vmspec.Drive {
 	drive := vmspec.Drive{
 		Serial: AttachedSerial(a.Ref()), ReadOnly: a.Image != "", NBD: &vmspec.NBD{
-			Host: a.Address, Port: nbd.Port, Export: cmp.Or(a.Export, ExportName(a.Disk)), TLS: DiskTLSDir,
+			Host: a.Address, Port: nbd.Port, Export: cmp.Or(a.Export, ExportName(a.Disk)), TLS: diskTLSDir,
 		},
 	}
 	if a.CD {

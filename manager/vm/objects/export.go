@@ -198,8 +198,8 @@ func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
 		claim.WithReadOnly(true)
 	}
 	if e.OnFileSystem {
-		mount := applycorev1.VolumeMount().WithName("disk").WithMountPath(DiskDir)
-		args = append(args, "--disk", path.Join(DiskDir, disk.FileName))
+		mount := applycorev1.VolumeMount().WithName("disk").WithMountPath(diskDir)
+		args = append(args, "--disk", path.Join(diskDir, disk.FileName))
 		if e.ReadOnly {
 			mount.WithReadOnly(true)
 		} else {

@@ -119,7 +119,11 @@ func apiPaths(path string, of reflect.Type) func(func(string) bool) {
 		case of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[v1.VM]().PkgPath():
 			for i := range of.NumField() {
 				name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-				for sub := range apiPaths(strings.TrimPrefix(path+"."+name, "."), of.Field(i).Type) {
+				inner := strings.TrimPrefix(path+"."+name, ".")
+				if name == "" { // inline
+					inner = path
+				}
+				for sub := range apiPaths(inner, of.Field(i).Type) {
 					if !yield(sub) {
 						return
 					}

@@ -59,7 +59,7 @@ spec:
 	require.Equal(t, []any{int32(2), int32(0), "op"}, []any{replicas, start, receives})
 	require.Equal(t, []string{"runner-data-web-1"}, claim(target, "runner-data"))
 	require.Equal(t, claim(before, "data-disk"), claim(target, "data-disk"))
-	require.Equal(t, []string{"runner-data", "data-disk"}, objects.VolumeNames(vm), "a snapshot has those of the guest")
+	require.Equal(t, []string{"runner-data", "data-disk"}, objects.VolumeNames(vm), "the volumes of the guest")
 	env := map[string]string{}
 	for _, e := range target.Containers[0].Env {
 		if e.Value != nil {

@@ -33,8 +33,8 @@ const (
 	AnnotationApplied = v1.GroupName + "/applied"
 	// AnnotationDefinition describes what a pod was created from; see PodChanges.
 	AnnotationDefinition = v1.GroupName + "/definition"
-	// AnnotationTemplate of a pod is the hash of everything that the pod was created from; see Outdated.
-	AnnotationTemplate = v1.GroupName + "/template"
+	// annotationTemplate of a pod is the hash of everything that the pod was created from; see Outdated.
+	annotationTemplate = v1.GroupName + "/template"
 	// AnnotationClass of a ConfigMap records what the VM has taken from its class for this configuration; see
 	// class.Taken. It is absent without a class.
 	AnnotationClass = v1.GroupName + "/class"
@@ -52,8 +52,8 @@ const (
 	// AnnotationReceives of a pod is the UID of the migration's operation. The pod's runner waits, or has waited,
 	// for the guest of this migration.
 	AnnotationReceives = v1.GroupName + "/receives"
-	// AnnotationTaken lists the pod's labels and annotations that come from the VM; see PodPatch.
-	AnnotationTaken = v1.GroupName + "/taken"
+	// annotationTaken lists the pod's labels and annotations that come from the VM; see PodPatch.
+	annotationTaken = v1.GroupName + "/taken"
 	// AnnotationUntrusted of a claim is the reason why its files are not trusted: the image or VM types that have
 	// used its volume, or its initial content; see Distrust. The VM's status also contains the reason, and so does
 	// the claim's record, where other users can't remove it.
@@ -89,18 +89,18 @@ const ManagerCA = "vm-operator-ca"
 // anyAddress binds to all addresses of the pod.
 const anyAddress = "0.0.0.0"
 
-// ControlPort is the runners' TCP port for the manager, except in a node's network.
-const ControlPort = 7443
+// controlPort is the runners' TCP port for the manager, except in a node's network.
+const controlPort = 7443
 
 // Paths in the pod.
 const (
-	ConfigDir          = "/etc/opt/vmrunner"
+	configDir          = "/etc/opt/vmrunner"
 	DataDir            = "/var/local/vm-data"
 	ImageRepositoryDir = "/var/local/vmop-image-repository"
 	VMTypesDir         = "/opt/vmrunner/vmtypes"
 	RuntimeDir         = "/run/vmrunner"
-	DiskDir            = "/var/local/vm-disks"  // disks on file systems, each in its own folder
-	DiskTLSDir         = "/etc/opt/vm-disk-tls" // client certificates for exports; initially empty
+	diskDir            = "/var/local/vm-disks"  // disks on file systems, each in its own folder
+	diskTLSDir         = "/etc/opt/vm-disk-tls" // client certificates for exports; initially empty
 )
 
 // ServiceAccount is the service account of the pods. It can't be configured, since the admission policy in deploy

@@ -196,8 +196,8 @@ func NamesNode(pod *metav1.ObjectMeta) bool {
 // Outdated reports whether a pod was created from another template than the next pod, even if only the requests
 // differ.
 func Outdated(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) bool {
-	was := pod.Annotations[AnnotationTemplate]
-	return was != "" && was != next.Spec.Template.Annotations[AnnotationTemplate]
+	was := pod.Annotations[annotationTemplate]
+	return was != "" && was != next.Spec.Template.Annotations[annotationTemplate]
 }
 
 func isLonger(than, seconds json.RawMessage) bool {

@@ -54,7 +54,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		spec.NodeName = nil // a gated pod is not scheduled
 		spec.WithSchedulingGates(applycorev1.PodSchedulingGate().WithName(SchedulingGate))
 	}
-	if annotations[AnnotationTemplate], err = hashOf(spec); err != nil {
+	if annotations[annotationTemplate], err = hashOf(spec); err != nil {
 		return nil, err
 	}
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
@@ -79,11 +79,11 @@ func runnerContainer(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, s
 		WithSecurityContext(r.containerSecurity()).
 		WithVolumeMounts(v.mounts...).
 		WithVolumeDevices(v.devices...)
-	control := ControlPort
+	control := controlPort
 	if r.hostNetwork { // several runners may share the node's network
 		control = 0
 	} else {
-		c.WithPorts(applycorev1.ContainerPort().WithName("control").WithContainerPort(ControlPort).WithProtocol(
+		c.WithPorts(applycorev1.ContainerPort().WithName("control").WithContainerPort(controlPort).WithProtocol(
 			corev1.ProtocolTCP))
 	}
 	c.WithEnv(applycorev1.EnvVar().WithName(config.ControlPortVariable).WithValue(strconv.Itoa(control)))

@@ -29,7 +29,7 @@ func podAnnotations(vm *v1.VirtualMachine, s Settings, secret string) (map[strin
 	}
 	annotations := copiedMetadata(vm.Annotations)
 	annotations[AnnotationDefinition] = from
-	annotations[AnnotationTaken] = takenKeys(vm)
+	annotations[annotationTaken] = takenKeys(vm)
 	annotations[AnnotationDiskTLSVersion] = "0"
 	return annotations, nil
 }
@@ -84,10 +84,10 @@ func takenKeys(vm *v1.VirtualMachine) string {
 // annotations, and the versions of its mounted files (AnnotationConfigVersion and similar annotations). It returns
 // nil if the pod is up to date.
 func PodPatch(vm *v1.VirtualMachine, pod *metav1.ObjectMeta, versions map[string]string) ([]byte, error) {
-	hadLabels, hadAnnotations, _ := strings.Cut(pod.Annotations[AnnotationTaken], ";")
+	hadLabels, hadAnnotations, _ := strings.Cut(pod.Annotations[annotationTaken], ";")
 	annotations := copiedMetadata(vm.Annotations)
 	maps.Copy(annotations, versions)
-	annotations[AnnotationTaken] = takenKeys(vm)
+	annotations[annotationTaken] = takenKeys(vm)
 	changes := map[string]any{}
 	for what, change := range map[string]map[string]any{
 		"labels":      metadataPatch(pod.Labels, podLabels(vm), strings.Split(hadLabels, ",")),

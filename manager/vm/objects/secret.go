@@ -15,7 +15,7 @@ import (
 // Keys of a display secret, which are file names in ConfigDir.
 const (
 	PasswordKey = "display-password"
-	ExpiryKey   = "password-expiry"
+	expiryKey   = "password-expiry"
 )
 
 // DisplaySecretLabels returns the labels that identify a VM's display secret, regardless of its name and creator.
@@ -67,6 +67,6 @@ func DisplaySecret(vm *v1.VirtualMachine, s Settings, random io.Reader) (*applyc
 		WithOwnerReferences(ownerReference(vm)).WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{
 			PasswordKey: []byte(base64.RawURLEncoding.EncodeToString(password)),
-			ExpiryKey:   []byte("now"),
+			expiryKey:   []byte("now"),
 		}), nil
 }

@@ -120,7 +120,7 @@ func TestURLPatterns(t *testing.T) {
 		"http://169.254.169.254/latest/meta-data/": false, "http://127.0.0.1:2379/": false,
 	} {
 		require.Equal(t, want, trusts(url, "https://x.example/", pattern), url)
-		require.False(t, trusts(url), "nothing is trusted unless it is said")
+		require.False(t, trusts(url), "only listed URLs are trusted")
 		require.True(t, trusts(url, "*"))
 	}
 	require.True(t, trusts("live.iso"), "a file")

@@ -44,10 +44,10 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	for _, data := range DataSecrets(vm) {
 		files.WithSources(data.volumeProjection())
 	}
-	v.addMount(applycorev1.Volume().WithName("config").WithProjected(files), ConfigDir, true)
+	v.addMount(applycorev1.Volume().WithName("config").WithProjected(files), configDir, true)
 	v.addMount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
 		WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse(runtimeSize))), RuntimeDir, false)
-	v.addMount(diskTLSVolume(vm), DiskTLSDir, true)
+	v.addMount(diskTLSVolume(vm), diskTLSDir, true)
 	for _, c := range claims {
 		v.mountClaim(c)
 	}

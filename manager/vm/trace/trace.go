@@ -37,9 +37,9 @@ const (
 	last = 3 * time.Second
 )
 
-// Wanted reports whether the environment names a collector, with the variables of OpenTelemetry:
+// isCollectorNamed reports whether the environment names a collector, with the variables of OpenTelemetry:
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/.
-func Wanted() bool {
+func isCollectorNamed() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }
 
@@ -74,7 +74,7 @@ type boot struct {
 
 // New returns a Tracer, or nil if the environment names no collector.
 func New(ctx context.Context, opts Options) (*Tracer, error) {
-	if !Wanted() {
+	if !isCollectorNamed() {
 		return nil, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)

@@ -98,8 +98,8 @@ type VMClass struct {
 	Sizes []string
 	// Type and Network are the defaults of its VMs; "" if the class has no default.
 	Type, Network string
-	// Options are the names of the options that the class sets.
-	Options []string
+	// Options are the names of the options that the class sets, and Locked of the options that VMs can't set.
+	Options, Locked []string
 	// Fractions are the guaranteed CPU fractions that its VMs can have, by number of CPUs.
 	Fractions []Fractions
 }
@@ -140,15 +140,23 @@ type VMType struct {
 // An Option is an option that a VM type declares.
 type Option struct {
 	Name, Doc string
-	// Kind is string, file, int, bool or size. Values of other kinds are given as YAML.
+	// Label is the name for people; "" means Name. Group is the heading of the options with the same Group, or "".
+	Label, Group string
+	// Kind is string, file, int, bool, size, duration, percent or rate. Values of other kinds are given as YAML.
 	Kind      string
 	Mandatory bool
-	// Default is the default value; "" if there is none.
-	Default string
+	// Default is the default value, or "". DefaultRule describes a default that depends on other options.
+	Default, DefaultRule string
+	// Deprecated explains what to use instead; "" if the option is not deprecated.
+	Deprecated string
+	// Example is an allowed string, or "".
+	Example string
 	// Values are the allowed values; nil means any.
 	Values []string
 	// Minimum and Maximum limit an int, or a size in bytes; nil means no limit.
 	Minimum, Maximum *int64
+	// Rules describes the other limits in English, such as "at least 8 characters"; "" if there are none.
+	Rules string
 }
 
 // A Draft describes a new VM with a few fields. Zero values are omitted from the definition.

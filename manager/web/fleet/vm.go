@@ -24,6 +24,8 @@ type VM struct {
 	State   State  `json:"state"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Advice explains in English what to do about the reason; empty if no action is needed.
+	Advice string `json:"advice,omitempty"`
 	// Since is when the state was entered; zero if unknown.
 	Since time.Time `json:"since,omitzero"`
 	// Wanted reports whether the VM should run. RunPolicy is the name of the policy that decides that; empty if there

@@ -118,7 +118,7 @@ func (h *house) replica(c Config) *replica {
 	h.t.Cleanup(func() {
 		r.stop()
 		if h.t.Failed() {
-			h.t.Logf("the manager said:\n%s", r.log)
+			h.t.Logf("the manager's log:\n%s", r.log)
 		}
 	})
 	return r

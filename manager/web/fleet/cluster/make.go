@@ -191,6 +191,9 @@ func (f *Fleet) checkDefinition(ctx context.Context, name string, d *fleet.Defin
 		return nil, wanted.locateFaults(err)
 	}
 	check := &fleet.Check{Plan: describe.Plan(made)}
+	for _, w := range made.Warnings {
+		check.Warnings = append(check.Warnings, "spec."+w.Path+" "+w.Message)
+	}
 	if p := objects.TightLimit(vm); p != nil {
 		check.Warnings = append(check.Warnings, p.String())
 	}

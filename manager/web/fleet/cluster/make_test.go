@@ -108,7 +108,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 			"line 1: kind: must be VirtualMachine\nline 2: metadata.name: must be odd\n" +
 			"line 2: metadata.namespace: must be " + p.Name,
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
-		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
+		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field (did you mean currentCpus or maximumCpus?)",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even",
 		head + "spec:\n  cloudInit:\n    userData: (kept as it is)\n  vm: {maximumCpus: 2}\n": "line 6: " +
 			"spec.cloudInit.userData: there is no value to keep; leave the key out",

@@ -97,7 +97,7 @@ func accepted(t *testing.T, vm *v1.VirtualMachine, pod *corev1.Pod, all ...*v1.V
 			return s.Phase == v1.OperationInProgress, s.Message
 		}
 	}
-	require.Fail(t, "nothing becomes of it")
+	require.Fail(t, "it has no effect")
 	return false, ""
 }
 

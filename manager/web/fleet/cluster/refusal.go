@@ -73,9 +73,13 @@ func faultsOf(err error) (all fleet.Faults) {
 		return fleet.Faults{{Message: string(changedMeanwhile)}}
 	}
 	text := err.Error()
-	unknown := regexp.MustCompile(`unknown field "([^"]+)"`)
-	for _, found := range unknown.FindAllStringSubmatch(text, -1) {
-		all = append(all, fleet.Fault{Path: found[1], Message: "there is no such field"})
+	paths, hints := decide.UnknownFields(err)
+	for i, path := range paths {
+		f := fleet.Fault{Path: path, Message: "there is no such field"}
+		if hints[i] != "" {
+			f.Message += " (" + hints[i] + ")"
+		}
+		all = append(all, f)
 	}
 	if all != nil {
 		return all

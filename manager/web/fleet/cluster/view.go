@@ -18,6 +18,7 @@ import (
 	"vmop/manager/operation"
 	"vmop/manager/pool"
 	"vmop/manager/vm/class"
+	"vmop/manager/vm/decide"
 	"vmop/manager/web/fleet"
 	"vmop/manager/web/fleet/describe"
 	"vmop/runner/status"
@@ -45,6 +46,7 @@ func newView(vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1.VirtualMachineOpe
 	if ready := conditionOf(vm, v1.ConditionReady); v.State == fleet.Paused {
 		v.Reason, v.Message = ready.Reason, ready.Message
 	}
+	v.Advice = decide.AdviceFor(v.Reason)
 	fillSize(v, vm)
 	v.Addresses = guestAddresses(vm)
 	if up {

@@ -35,6 +35,9 @@ func vmClass(c *v1.VirtualMachineClass, preset bool) fleet.VMClass {
 			})
 		}
 	}
+	for _, name := range c.Spec.LockedOptions {
+		of.Locked = append(of.Locked, string(name))
+	}
 	if c.Spec.VMType != nil {
 		of.Type = c.Spec.VMType.Source
 	}

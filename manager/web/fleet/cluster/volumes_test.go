@@ -262,9 +262,9 @@ func TestFaultsOfDisks(t *testing.T) {
 	for text, want := range map[string]string{
 		small + vm + "    currentCpus: 3\n": "line 4: VirtualDisk a.spec.persistentVolumeClaim.size: must be a size such as " +
 			"10Gi or 512Mi, at least 1Mi; a number without a unit counts bytes\nline 12: spec.vm.currentCpus: ",
-		disk("a", "{"+size+", odd: 1}") + vm: "line 4: VirtualDisk a.spec.odd: there is no such field",
-		disk("data", "{"+size+"}") + vm:      named + "data.metadata.name: a VirtualDisk with this name",
-		disk("''", "{"+size+"}") + vm:        named + ".metadata.name: must not be empty",
+		disk("a", "{"+size+", image: 1}") + vm: "line 4: VirtualDisk a.spec.image: there is no such field",
+		disk("data", "{"+size+"}") + vm:        named + "data.metadata.name: a VirtualDisk with this name",
+		disk("''", "{"+size+"}") + vm:          named + ".metadata.name: must not be empty",
 		secret + vm: "line 4: VirtualDisk a.spec.dataSource.http.secretRef: a disk that is created here can't use a " +
 			"Secret",
 		"---\n" + vm + "---\n" + vm: "line 10: kind: there is another VM above",
@@ -275,6 +275,7 @@ func TestFaultsOfDisks(t *testing.T) {
 		check, err := p.Check(ctx, "web", &fleet.Definition{Text: text})
 		require.NoError(t, err, text)
 		require.True(t, strings.HasPrefix(check.Faults.Error(), want), "%s\n%s\nis not\n%s", text, check.Faults, want)
+		require.NotContains(t, check.Faults.Error(), "did you mean", "a field of a VM")
 	}
 	_, err = p.Check(ctx, "web", &fleet.Definition{Text: disk("a", "{persistentVolumeClaim: {size: 1Gi}}")})
 	require.Equal(t, "the definition has no VirtualMachine", refused(t, err))

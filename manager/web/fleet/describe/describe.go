@@ -22,10 +22,22 @@ func Type(d vmtypes.Description) *fleet.VMType {
 	for _, o := range d.Options {
 		option := fleet.Option{
 			Name: o.Name, Doc: o.Doc, Kind: o.Type, Mandatory: o.Mandatory, Default: o.DefaultText(),
-			Minimum: o.Minimum, Maximum: o.Maximum,
+			Label: o.Label, Group: o.Group, DefaultRule: o.DefaultRule, Deprecated: o.Deprecated, Example: o.Like,
+		}
+		if o.Type == "int" || o.Type == "size" { // the page formats these in the user's language
+			option.Minimum, option.Maximum = o.Minimum, o.Maximum
+		} else {
+			option.Rules = o.Rules()
+		}
+		if condition := o.Requirement(); condition != "" {
+			option.Rules = strings.TrimPrefix(option.Rules+", "+condition, ", ")
 		}
 		for _, v := range o.Values {
-			option.Values = append(option.Values, fmt.Sprint(v)) // strings or numbers
+			text := fmt.Sprint(v)
+			if n, number := v.(int64); number {
+				text = o.Number(n)
+			}
+			option.Values = append(option.Values, text)
 		}
 		t.Options = append(t.Options, option)
 	}
@@ -59,7 +71,7 @@ func describeProcess(p plan.Process) []fleet.Argument {
 // configuration.
 func Faults(err error) fleet.Faults {
 	var file yamlfile.Faults
-	var options *vmtypes.OptionsError
+	var options *vmtypes.FieldsError
 	var made *vmtypes.FaultsError
 	var limits *policy.Error
 	var many vmtypes.Errors

@@ -37,11 +37,23 @@ func TestTypeWithOptions(t *testing.T) {
 		{Name: "cache", Attr: vmtypes.Attr{Type: "size", Default: int64(64 << 20), Minimum: &least, Mandatory: true}},
 		{Name: "count", Attr: vmtypes.Attr{Type: "int", Default: int64(3), Values: []any{int64(3), int64(4)}}},
 		{Name: "tags", Attr: vmtypes.Attr{Type: "list", Default: []any{"a", int64(1)}}},
+		{Name: "idle", Attr: vmtypes.Attr{
+			Type: "duration", Maximum: new(int64(3600)), Values: []any{int64(90)}, Label: "Idle", Group: "Times",
+			DefaultRule: "long", Deprecated: "use x",
+		}},
+		{Name: "id", Attr: vmtypes.Attr{Type: "string", Pattern: "[a-z]", Like: "b", MinLength: new(int64(1))}},
+		{Name: "n", Attr: vmtypes.Attr{Type: "int", RequiredIf: []vmtypes.Condition{{Option: "id", Text: "id is x"}}}},
 	}})
 	require.Equal(t, []fleet.Option{
 		{Name: "cache", Kind: "size", Default: "64 MiB", Minimum: &least, Mandatory: true},
 		{Name: "count", Kind: "int", Default: "3", Values: []string{"3", "4"}},
 		{Name: "tags", Kind: "list", Default: `["a",1]`},
+		{
+			Name: "idle", Kind: "duration", Label: "Idle", Group: "Times", DefaultRule: "long", Deprecated: "use x",
+			Rules: "at most 1h", Values: []string{"1m30s"},
+		},
+		{Name: "id", Kind: "string", Example: "b", Rules: "like b, at least 1 character"},
+		{Name: "n", Kind: "int", Rules: "required if id is x"},
 	}, made.Options)
 }
 
@@ -61,7 +73,7 @@ func TestFaults(t *testing.T) {
 			fleet.Faults{{Path: "vm.name", Message: "want one"}},
 		},
 		{
-			&vmtypes.OptionsError{Faults: []vmspec.Fault{{Path: "vm.options.tpm", Message: "want a boolean"}}},
+			&vmtypes.FieldsError{Faults: []vmspec.Fault{{Path: "vm.options.tpm", Message: "want a boolean"}}},
 			fleet.Faults{{Path: "vm.options.tpm", Message: "want a boolean"}},
 		},
 		{&vmtypes.FaultsError{Faults: []plan.Fault{{Message: "no disk"}}}, fleet.Faults{{Message: "no disk"}}},

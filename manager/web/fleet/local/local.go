@@ -78,8 +78,8 @@ func (f *Fleet) nameViewers(vm *fleet.VM) *fleet.VM {
 	return vm
 }
 
-// Do implements fleet.Fleet. A start or restart continues in the background after the answer, even if the request is
-// canceled.
+// Do implements fleet.Fleet. A start, restart or forced stop continues in the background after the answer, even if the
+// request is canceled.
 func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error {
 	switch a {
 	case fleet.Start:
@@ -89,8 +89,11 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 		return f.runInBackground(ctx, name, "restart", func(ctx context.Context) error {
 			return f.inventory.Restart(ctx, name, a == fleet.ForceRestart)
 		})
-	case fleet.Stop, fleet.Kill:
-		return asRefusal(f.inventory.Stop(ctx, name, a == fleet.Kill))
+	case fleet.Stop:
+		return asRefusal(f.inventory.Stop(ctx, name, false))
+	case fleet.Kill:
+		return f.runInBackground(ctx, name, "stop",
+			func(ctx context.Context) error { return f.inventory.Stop(ctx, name, true) })
 	case fleet.Delete:
 		_, err := f.inventory.Delete(ctx, name, inventory.DeleteOptions{})
 		return asRefusal(err)
@@ -102,7 +105,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	return asRefusal(client.Act(ctx, control.Action(a)))
 }
 
-// quick is how long a page waits for the result of a start.
+// quick is how long a page waits for the result of an action in the background.
 const quick = 3 * time.Second
 
 // runInBackground runs do, which may take long, and returns its error if it ends soon. Otherwise the list shows the

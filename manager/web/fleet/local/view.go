@@ -23,7 +23,7 @@ func newView(vm *inventory.VM) *fleet.VM {
 	v := &fleet.VM{Name: vm.Name, File: vm.File, Wanted: vm.Running()}
 	v.State, v.Message = stateOf(vm)
 	if vm.Config != nil {
-		fillConfigured(v, vm.Config.VM.WithDefaults(), vm.Sources())
+		fillConfigured(v, vm.Spec(), vm.Sources())
 		v.Type = vm.Config.VMType
 	}
 	if vm.Status != nil {
@@ -110,7 +110,7 @@ func fillConfigured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
 // fillReported sets the values from the runner.
 func fillReported(v *fleet.VM, s status.Status) {
 	v.Type = cmp.Or(s.VMType, v.Type)
-	v.Reason, v.Since = string(s.Reason), s.Since
+	v.Reason, v.Since, v.Advice = string(s.Reason), s.Since, s.Advice()
 	if s.Started != nil {
 		v.Started = *s.Started
 	}
