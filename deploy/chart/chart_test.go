@@ -36,7 +36,7 @@ func TestChart(t *testing.T) {
 		"kustomization": isTheKustomization, "device plugin": hasTheDevicePlugin, "package": isPacked,
 		"values":       takesValues,
 		"runner alone": runsAlone, "values of a runner": takesRunnerValues,
-		"wrong values": refusesOthers, "install": installs,
+		"wrong values": refusesOthers, "install": installs, "documents": typesDocuments,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,13 +4,17 @@
 //
 // It writes provenance.json and SHA256SUMS into that folder. With a key it also writes SHA256SUMS.sig, the provenance
 // in a signed envelope (provenance.intoto.jsonl), a signature for each image (vmop-runner-v1.0.0-amd64.sig.tar), and
-// the public key in two formats. The same files and the same key always produce the same output.
+// the public key in two formats. For images of several architectures it also writes an index that joins them under one
+// name (vmop-runner-v1.0.0.index.tar), and its signature. The same files and the same key always produce the same
+// output.
 //
-// Environment: SIGNING_KEY is an Ed25519 private key, or the name of its file. RELEASE_REQUIRE_SIGNATURE=1 makes a
-// missing key an error. BUILDER_ID is the URI of the builder, for the provenance. SOURCE_DATE_EPOCH is the time of the
-// files.
+// With -package-keys it only converts the key of the packages for nfpm, which signs them when it builds them.
 //
-// See docs/decisions/0182-signed-releases.md.
+// Environment: SIGNING_KEY is an Ed25519 private key, or the name of its file. PACKAGE_KEY is an RSA private key for
+// the packages, or the name of its file. RELEASE_REQUIRE_SIGNATURE=1 makes a missing key an error. BUILDER_ID is the
+// URI of the builder, for the provenance. SOURCE_DATE_EPOCH is the time of the files.
+//
+// See docs/decisions/0182-signed-releases.md and docs/decisions/0186-signed-indexes-and-packages.md.
 package main
 
 import (
@@ -38,7 +42,8 @@ const (
 	envelope   = "provenance.intoto.jsonl"
 	signers    = "allowed_signers" // the public key for ssh-keygen
 	publicKey  = "release-key.pem" // the public key for openssl and cosign
-	imageSig   = ".sig.tar"        // suffix of an image's signature file
+	imageSig   = ".sig.tar"        // suffix of the signature file of an image or index
+	indexFile  = ".index.tar"      // suffix of the file of an index
 )
 
 func main() {
@@ -50,7 +55,8 @@ func main() {
 
 func runSeal(args []string, getenv func(string) string, out io.Writer) error {
 	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
-	check := flags.Bool("check", false, "only check that the key is usable")
+	check := flags.Bool("check", false, "only check that the keys are usable")
+	packages := flags.String("package-keys", "", "only write the private keys for nfpm into this `folder`")
 	var b build
 	flags.StringVar(&b.version, "version", "devel", "of the release")
 	flags.StringVar(&b.registry, "registry", "", "of the images")
@@ -65,12 +71,21 @@ func runSeal(args []string, getenv func(string) string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if key == nil && getenv("RELEASE_REQUIRE_SIGNATURE") != "" {
+	if b.packageKey, err = readPackageKey(getenv("PACKAGE_KEY")); err != nil {
+		return err
+	}
+	if required := getenv("RELEASE_REQUIRE_SIGNATURE") != ""; required && key == nil {
 		return errors.New("cannot sign the release: SIGNING_KEY is not set; set it to the file of an Ed25519 " +
 			"private key, or unset RELEASE_REQUIRE_SIGNATURE")
+	} else if required && b.packageKey == nil {
+		return errors.New("cannot sign the packages: PACKAGE_KEY is not set; set it to the file of an RSA private key, " +
+			"or unset RELEASE_REQUIRE_SIGNATURE")
 	}
-	if *check {
+	switch {
+	case *check || *packages != "" && b.packageKey == nil:
 		return nil
+	case *packages != "":
+		return b.packageKey.writePrivate(*packages)
 	}
 	if flags.NArg() != 1 {
 		return fmt.Errorf("cannot seal a release: got %d folders; name one", flags.NArg())
@@ -93,53 +108,34 @@ func runSeal(args []string, getenv func(string) string, out io.Writer) error {
 // sealFolder writes provenance, checksums and, unless key is nil, signatures for the files in a folder. It replaces the
 // output of an earlier run.
 func sealFolder(dir string, b build, key *signingKey) error {
-	for _, pattern := range []string{checksums, signature, provenance, envelope, signers, publicKey, "*" + imageSig} {
-		old, err := filepath.Glob(filepath.Join(dir, pattern))
-		for _, name := range old {
-			err = errors.Join(err, os.Remove(name))
-		}
-		if err != nil {
-			return err
-		}
+	if err := removeSeals(dir); err != nil {
+		return err
 	}
 	lists, err := readLists(dir)
 	if err != nil {
 		return err
 	}
+	images := imagesOf(lists)
+	indexes, err := b.joinImages(dir, images)
+	if err != nil {
+		return err
+	}
+	images = append(images, indexes...)
 	if key != nil {
-		if err := key.signImages(dir, b, lists); err != nil {
+		if err := key.signImages(dir, b, images); err != nil {
 			return err
 		}
+	}
+	if b.packageKey != nil {
+		if err := b.packageKey.writePublic(dir); err != nil {
+			return err
+		}
+	}
+	if err := b.writeProvenance(dir, images, lists, key); err != nil {
+		return err
 	}
 	files, err := hashFiles(dir)
 	if err != nil {
-		return err
-	}
-	if b.locks, err = hashNamed(b.root, "go.sum", "tools/go.sum"); err != nil {
-		return err
-	}
-	origin, err := b.provenanceOf(files, lists)
-	if err != nil {
-		return err
-	}
-	statement, err := json.MarshalIndent(origin, "", "  ")
-	if err != nil {
-		return err
-	}
-	statement = append(statement, '\n')
-	if err := writeFile(dir, provenance, statement); err != nil {
-		return err
-	}
-	if key != nil {
-		text, err := json.Marshal(key.signEnvelope(statement))
-		if err != nil {
-			return err
-		}
-		if err := writeFile(dir, envelope, append(text, '\n')); err != nil {
-			return err
-		}
-	}
-	if files, err = hashFiles(dir); err != nil {
 		return err
 	}
 	var sums bytes.Buffer
@@ -150,6 +146,49 @@ func sealFolder(dir string, b build, key *signingKey) error {
 		return err
 	}
 	return writeFile(dir, signature, key.sshSignature(sums.Bytes()))
+}
+
+// removeSeals removes the output of an earlier run.
+func removeSeals(dir string) (err error) {
+	for _, pattern := range []string{
+		checksums, signature, provenance, envelope, signers, publicKey, rpmKey, alpineKey, "*" + imageSig,
+		"*" + indexFile,
+	} {
+		old, failed := filepath.Glob(filepath.Join(dir, pattern))
+		err = errors.Join(err, failed)
+		for _, name := range old {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
+}
+
+// writeProvenance writes the provenance of the files in a folder, and unless key is nil its signed envelope.
+func (b build) writeProvenance(dir string, images []image, lists []list, key *signingKey) error {
+	files, err := hashFiles(dir)
+	if err != nil {
+		return err
+	}
+	if b.locks, err = hashNamed(b.root, "go.sum", "tools/go.sum"); err != nil {
+		return err
+	}
+	origin, err := b.provenanceOf(files, images, lists)
+	if err != nil {
+		return err
+	}
+	statement, err := json.MarshalIndent(origin, "", "  ")
+	if err != nil {
+		return err
+	}
+	statement = append(statement, '\n')
+	if err := writeFile(dir, provenance, statement); err != nil || key == nil {
+		return err
+	}
+	text, err := json.Marshal(key.signEnvelope(statement))
+	if err != nil {
+		return err
+	}
+	return writeFile(dir, envelope, append(text, '\n'))
 }
 
 func writeFile(dir, name string, content []byte) error {

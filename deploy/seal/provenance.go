@@ -15,8 +15,9 @@ type build struct {
 	version, registry, url string
 	root, commit, source   string
 	builder                string
-	epoch                  int64  // SOURCE_DATE_EPOCH, in seconds
-	locks                  []file // the files that pin Go modules
+	epoch                  int64       // SOURCE_DATE_EPOCH, in seconds
+	locks                  []file      // the files that pin Go modules
+	packageKey             *packageKey // nil: the packages are not signed
 }
 
 // The kinds of documents, see https://slsa.dev/spec/v1.0/provenance.
@@ -62,12 +63,12 @@ type details struct {
 
 // provenanceOf returns the provenance of a release: its files and images, and what they were built from. Its only time
 // is that of the commit: the same commit and the same packages of Debian make the same statement.
-func (b build) provenanceOf(files []file, lists []list) (s statement, err error) {
+func (b build) provenanceOf(files []file, images []image, lists []list) (s statement, err error) {
 	s = statement{Type: statementType, PredicateType: predicateType}
 	for _, f := range files {
 		s.Subject = append(s.Subject, resource{Name: f.name, Digest: sha256Digest(f.sha256)})
 	}
-	for _, i := range imagesOf(lists) {
+	for _, i := range images {
 		s.Subject = append(s.Subject, resource{
 			Name:   b.imageReference(i) + b.imageTag(i),
 			Digest: sha256Digest(i.digest),
@@ -113,7 +114,8 @@ func (b build) buildDependencies(lists []list) ([]resource, error) {
 
 func sha256Digest(digits string) map[string]string { return map[string]string{"sha256": digits} }
 
-// image is an image of the release. digest is its manifest's, in hexadecimal digits.
+// image is an image of the release, or the index of its architectures if architecture is empty. digest is its
+// manifest's, in hexadecimal digits.
 type image struct{ name, architecture, digest string }
 
 // imagesOf returns the images among what the lists of components are about. Their package URLs are
@@ -135,7 +137,14 @@ func imagesOf(lists []list) []image {
 }
 
 // imageTag returns the tag of an image that docs/tasks/release.md shows.
-func (b build) imageTag(i image) string { return ":" + b.version + "-" + i.architecture }
+func (b build) imageTag(i image) string {
+	return ":" + strings.TrimSuffix(b.version+"-"+i.architecture, "-")
+}
+
+// imageFile returns the name of an image's file in the release, without its suffix.
+func (b build) imageFile(i image) string {
+	return strings.TrimSuffix("vmop-"+i.name+"-"+b.version+"-"+i.architecture, "-")
+}
 
 // imageReference returns the repository of an image in the release's registry.
 func (b build) imageReference(i image) string { return path.Join(b.registry, i.name) }

@@ -6,14 +6,18 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 )
@@ -197,4 +201,75 @@ func TestSigningKeys(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "b3Blbn")
 	}
+}
+
+// twoArchitectures creates the files of a release with a runner's image for amd64 and arm64. content determines their
+// digests.
+func twoArchitectures(t *testing.T, content string) string {
+	t.Helper()
+	images := t.TempDir()
+	amd64 := archive(t, filepath.Join(images, "vmop-runner-v1.2.3-amd64.tar"), content)
+	arm64 := archive(t, filepath.Join(images, "vmop-runner-v1.2.3-arm64.tar"), content+", too")
+	dir := release(t, amd64)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(images)))
+	list := strings.NewReplacer(amd64, arm64, "arch=amd64\"}}", "arch=arm64\"}}").
+		Replace(read(t, dir, "runner.cdx.json"))
+	require.NoError(t, writeFile(dir, "runner-arm64.cdx.json", []byte(list)))
+	return dir
+}
+
+// indexIn returns the index in an OCI archive.
+func indexIn(t *testing.T, archive string) (index v1.IndexManifest) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "index.tar")
+	require.NoError(t, os.WriteFile(file, []byte(archive), 0o600))
+	top, err := readArchived(file, "index.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(top, &index))
+	require.Len(t, index.Manifests, 1)
+	require.Equal(t, types.OCIImageIndex, index.Manifests[0].MediaType)
+	text, err := readArchived(file, "blobs/sha256/"+index.Manifests[0].Digest.Hex)
+	require.NoError(t, err)
+	require.Equal(t, index.Manifests[0].Digest.Hex, fmt.Sprintf("%x", sha256.Sum256(text)))
+	index = v1.IndexManifest{}
+	require.NoError(t, json.Unmarshal(text, &index))
+	return index
+}
+
+// A release contains an index of the images of both architectures, which is in the provenance and has a signature.
+func TestAnIndexJoinsTheArchitectures(t *testing.T) {
+	t.Parallel()
+	key := newKey(t)
+	seal := func(dir string) error {
+		_, err := sealed(t, dir, map[string]string{"SIGNING_KEY": key}, "-registry", "registry.example/vmop")
+		return err
+	}
+	dir := twoArchitectures(t, "a")
+	require.NoError(t, seal(dir))
+	index := indexIn(t, read(t, dir, "vmop-runner-v1.2.3.index.tar"))
+	require.Len(t, index.Manifests, 2)
+	for i, architecture := range []string{"amd64", "arm64"} {
+		require.Equal(t, architecture, index.Manifests[i].Platform.Architecture)
+		require.Equal(t, types.OCIManifestSchema1, index.Manifests[i].MediaType)
+		require.Positive(t, index.Manifests[i].Size)
+	}
+	top, err := readArchived(filepath.Join(dir, "vmop-runner-v1.2.3.index.tar"), "index.json")
+	require.NoError(t, err)
+	var joined v1.IndexManifest
+	require.NoError(t, json.Unmarshal(top, &joined))
+	var s statement
+	require.NoError(t, json.Unmarshal([]byte(read(t, dir, provenance)), &s))
+	require.Contains(t, s.Subject, resource{
+		Name: "registry.example/vmop/runner:v1.2.3", Digest: sha256Digest(joined.Manifests[0].Digest.Hex),
+	})
+	require.Contains(t, read(t, dir, "vmop-runner-v1.2.3.sig.tar"), joined.Manifests[0].Digest.String())
+
+	again, other := twoArchitectures(t, "a"), twoArchitectures(t, "b")
+	require.NoError(t, seal(again))
+	require.Equal(t, read(t, dir, "vmop-runner-v1.2.3.index.tar"), read(t, again, "vmop-runner-v1.2.3.index.tar"))
+	require.NoError(t, os.Rename(filepath.Join(other, "vmop-runner-v1.2.3-arm64.tar"),
+		filepath.Join(again, "vmop-runner-v1.2.3-arm64.tar")))
+	require.ErrorContains(t, seal(again), "build the release again", "the image of another build")
+	require.NoError(t, os.Remove(filepath.Join(again, "vmop-runner-v1.2.3-arm64.tar")))
+	require.ErrorContains(t, seal(again), "vmop-runner-v1.2.3-arm64.tar: no such file")
 }

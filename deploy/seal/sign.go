@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha512"
 	"crypto/x509"
@@ -29,18 +27,9 @@ type signingKey struct {
 // readKey reads SIGNING_KEY: a private key, of OpenSSH or PKCS#8 in PEM, or the name of its file. It returns nil for
 // "". Errors don't contain the value, which might be a damaged key.
 func readKey(value string) (*signingKey, error) {
-	if value == "" {
-		return nil, nil
-	}
-	text := []byte(value)
-	if !strings.Contains(value, "-----BEGIN") {
-		var err error
-		if text, err = os.ReadFile(value); err != nil {
-			if broken, ok := errors.AsType[*fs.PathError](err); ok {
-				err = broken.Err
-			}
-			return nil, fmt.Errorf("cannot read the file that SIGNING_KEY names: %w; set it to a file or to a key", err)
-		}
+	text, err := readKeyText("SIGNING_KEY", value)
+	if text == nil || err != nil {
+		return nil, err
 	}
 	parsed, err := ssh.ParseRawPrivateKey(text)
 	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
@@ -61,6 +50,22 @@ func readKey(value string) (*signingKey, error) {
 		return nil, fmt.Errorf("cannot use SIGNING_KEY: %w", err)
 	}
 	return &signingKey{private, public}, nil
+}
+
+// readKeyText returns the text of the key in a variable, which contains the key or names its file. It returns nil for
+// "".
+func readKeyText(variable, value string) ([]byte, error) {
+	switch {
+	case value == "":
+		return nil, nil
+	case strings.Contains(value, "-----BEGIN"):
+		return []byte(value), nil
+	}
+	text, err := os.ReadFile(value)
+	if broken, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("cannot read the file that %s names: %w; set it to a file or to a key", variable, broken.Err)
+	}
+	return text, err
 }
 
 func (k *signingKey) keyFingerprint() string { return ssh.FingerprintSHA256(k.public) }
@@ -121,20 +126,19 @@ func (k *signingKey) signEnvelope(payload []byte) dsse {
 	return dsse{kind, payload, []dsseSignature{{k.keyFingerprint(), ed25519.Sign(k.private, signed)}}}
 }
 
-// signImages writes the public key and a signature for each image into a folder.
-func (k *signingKey) signImages(dir string, b build, lists []list) error {
+// signImages writes the public key and a signature for each image and index into a folder.
+func (k *signingKey) signImages(dir string, b build, images []image) error {
 	public, err := k.publicPEM()
 	err = errors.Join(err, writeFile(dir, publicKey, public), writeFile(dir, signers, k.allowedSigners()))
-	for _, i := range imagesOf(lists) {
+	for _, i := range images {
 		archive, failed := k.imageSignature(b, i)
-		name := "vmop-" + i.name + "-" + b.version + "-" + i.architecture + imageSig
-		err = errors.Join(err, failed, writeFile(dir, name, archive))
+		err = errors.Join(err, failed, writeFile(dir, b.imageFile(i)+imageSig, archive))
 	}
 	return err
 }
 
-// imageSignature returns the signature of an image in the format that cosign stores in a registry: an image with the
-// tag sha256-DIGEST.sig. Its layer is the signed text. The result is an OCI archive.
+// imageSignature returns the signature of an image or index in the format that cosign stores in a registry: an image
+// with the tag sha256-DIGEST.sig. Its layer is the signed text. The result is an OCI archive.
 func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 	payload, err := json.Marshal(map[string]any{
 		"critical": map[string]any{
@@ -147,43 +151,15 @@ func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	add := func(kind types.MediaType, content []byte) (d v1.Descriptor) {
-		d = v1.Descriptor{MediaType: kind}
-		d.Digest, d.Size, _ = v1.SHA256(bytes.NewReader(content)) // reading from memory does not fail
-		err = errors.Join(err, b.addFile(w, "blobs/sha256/"+d.Digest.Hex, content))
-		return d
-	}
-	encode := func(value any) []byte {
-		text, failed := json.Marshal(value)
-		err = errors.Join(err, failed)
-		return text
-	}
-	layer := add("application/vnd.dev.cosign.simplesigning.v1+json", payload)
+	a := b.newArchive()
+	layer := a.addBlob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
 	layer.Annotations = map[string]string{
 		"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, payload)),
 	}
-	config := add(types.OCIConfigJSON, encode(v1.ConfigFile{
+	config := a.addJSON(types.OCIConfigJSON, v1.ConfigFile{
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{layer.Digest}},
-	}))
-	manifest := add(types.OCIManifestSchema1, encode(v1.Manifest{
+	})
+	return a.closeWith(a.addJSON(types.OCIManifestSchema1, v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: []v1.Descriptor{layer},
 	}))
-	index := encode(v1.IndexManifest{
-		SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{manifest},
-	})
-	err = errors.Join(err, b.addFile(w, "index.json", index),
-		b.addFile(w, "oci-layout", []byte(`{"imageLayoutVersion": "1.0.0"}`)), w.Close())
-	return archive.Bytes(), err
-}
-
-func (b build) addFile(w *tar.Writer, name string, content []byte) error {
-	err := w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644, ModTime: b.buildTime(),
-	})
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	return err
 }

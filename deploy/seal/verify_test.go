@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/pages"
 	"vmop/test/program"
 	"vmop/test/tier"
 )
@@ -134,15 +135,74 @@ func archive(t *testing.T, file, content string) string {
 	return digest.Hex
 }
 
+// newRegistry starts a registry and returns its host and port.
+func newRegistry(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// typedAs replaces examples in documented commands, so that they work with a registry without TLS.
+func typedAs(host string, more ...string) *strings.Replacer {
+	return strings.NewReplacer(append(more, "registry.example", host, "v1.0.0", "v1.2.3",
+		"skopeo copy", "skopeo --insecure-policy copy --src-tls-verify=false --dest-tls-verify=false",
+		"skopeo inspect", "skopeo inspect --tls-verify=false")...)
+}
+
+// writePublicKey writes the public key of a private key, as a user keeps it.
+func writePublicKey(t *testing.T, dir, private string) {
+	t.Helper()
+	key, err := readKey(private)
+	require.NoError(t, err)
+	public, err := key.publicPEM()
+	require.NoError(t, err)
+	require.NoError(t, writeFile(dir, publicKey, public))
+}
+
+// The documented commands copy the images of both programs, for both architectures, to a registry.
+func TestImagesReachARegistry(t *testing.T) {
+	tier.Deep(t)
+	t.Parallel()
+	typed, dir, digests := typedAs(newRegistry(t)), t.TempDir(), map[string]string{}
+	images := filepath.Join(dir, "build/images")
+	require.NoError(t, os.MkdirAll(images, 0o700))
+	for _, name := range []string{"runner", "runner-arm64", "manager"} {
+		digests[name] = archive(t, filepath.Join(images, name+".tar"), name)
+	}
+	for page, copied := range map[string]map[string]string{
+		"cluster-admin":     {"runner:v1.0.0": "runner", "manager:v1.0.0": "manager"},
+		"kubernetes-images": {"runner:v1.0.0": "runner"},
+		"build-images":      {"runner:v1.0.0-amd64": "runner", "runner:v1.0.0-arm64": "runner-arm64"},
+	} {
+		const folder = "../../docs/tasks"
+		require.NoError(t, program.LookInto(folder))
+		count := 0
+		for _, b := range pages.Read(page, []byte(read(t, folder, page+".md"))).Blocks {
+			for command := range strings.Lines(b.Text) {
+				if strings.HasPrefix(command, "skopeo copy ") {
+					count++
+					out, err := shell(t, dir, typed.Replace(command))
+					require.NoError(t, err, out)
+				}
+			}
+		}
+		require.Len(t, copied, count, page)
+		for image, name := range copied {
+			out, err := shell(t, dir, typed.Replace("skopeo inspect docker://registry.example/vmop/"+image))
+			require.NoError(t, err, out)
+			require.Contains(t, out, `"Digest": "sha256:`+digests[name]+`"`, "%s: %s", page, image)
+		}
+	}
+}
+
 // The documented commands copy an image with its signature to a registry, where its digest equals the digest in the
 // list of components. They accept the image only if the key has signed it.
 func TestVerifyAnImage(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	host := strings.TrimPrefix(server.URL, "http://")
-	_, publish, _ := strings.Cut(documented(t, "release.md", "## Sign"), "REQUIRE_SIGNATURE=1\n")
+	host := newRegistry(t)
+	publish := documented(t, "release.md", "## Publish the images")
 	cosign, verify, _ := strings.Cut(documented(t, "verify-release.md", "## Images in a registry"), "\n")
 	require.Contains(t, cosign, "cosign verify --key "+publicKey)
 	own, other := newKey(t), newKey(t)
@@ -161,20 +221,14 @@ func TestVerifyAnImage(t *testing.T) {
 			_, err := sealed(t, dir, map[string]string{"SIGNING_KEY": test.signer}, "-registry", host+"/vmop")
 			require.NoError(t, err)
 			digest := archive(t, filepath.Join(dir, file), tag)
-			typed := strings.NewReplacer("registry.example", host, "runner:v1.0.0-amd64", "runner:"+tag,
-				"v1.0.0", "v1.2.3", "skopeo copy", "skopeo --insecure-policy copy --src-tls-verify=false --dest-tls-verify=false",
-				"skopeo inspect", "skopeo inspect --tls-verify=false")
+			typed := typedAs(host, "runner:v1.0.0-amd64", "runner:"+tag)
 			commands := typed.Replace(publish)
 			if test.of == "" {
 				commands, _, _ = strings.Cut(commands, "digest=")
 			}
 			out, err := shell(t, dir, commands)
 			require.NoError(t, err, out)
-			key, err := readKey(own)
-			require.NoError(t, err)
-			public, err := key.publicPEM()
-			require.NoError(t, err)
-			require.NoError(t, writeFile(dir, publicKey, public))
+			writePublicKey(t, dir, own)
 			out, err = shell(t, dir, typed.Replace(verify))
 			require.Equal(t, test.want == "", err == nil, out)
 			require.Contains(t, out, test.want)
@@ -183,4 +237,59 @@ func TestVerifyAnImage(t *testing.T) {
 			require.Contains(t, out, `"Digest": "sha256:`+digest+`"`)
 		})
 	}
+}
+
+// The documented commands publish the index of two architectures with its signature. They accept the index only if the
+// key has signed it, and refuse an index that was changed.
+func TestVerifyAnIndex(t *testing.T) {
+	tier.Deep(t)
+	t.Parallel()
+	own, other := newKey(t), newKey(t)
+	images := documented(t, "release.md", "## Publish the images")
+	index := documented(t, "release.md", "## Publish the indexes")
+	_, verify, _ := strings.Cut(documented(t, "verify-release.md", "## Images in a registry"), "\n")
+	const replace = "skopeo copy --multi-arch index-only oci-archive:changed.tar docker://registry.example/vmop/runner:v1.0.0\n"
+	for name, test := range map[string]struct{ signer, then, want string }{
+		"signed":  {own, "", ""},
+		"forged":  {other, "", "Signature Verification Failure"},
+		"changed": {own, replace, "manifest unknown"},
+		"changed, with the signature of another": {
+			own, replace +
+				"digest=$(skopeo inspect --raw docker://registry.example/vmop/runner:v1.0.0 | sha256sum | cut -c 1-64)\n" +
+				"skopeo copy oci-archive:vmop-runner-v1.0.0.sig.tar docker://registry.example/vmop/runner:sha256-$digest.sig\n",
+			"false",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host := newRegistry(t)
+			dir := twoArchitectures(t, "amd64")
+			_, err := sealed(t, dir, map[string]string{"SIGNING_KEY": test.signer}, "-registry", host+"/vmop")
+			require.NoError(t, err)
+			changed := changedIndex(t, read(t, dir, "vmop-runner-v1.2.3.index.tar"))
+			require.NoError(t, writeFile(dir, "changed.tar", changed))
+			typed := typedAs(host)
+			all := images + strings.ReplaceAll(images, "amd64", "arm64") + index + test.then
+			out, err := shell(t, dir, typed.Replace(all))
+			require.NoError(t, err, out)
+			writePublicKey(t, dir, own)
+			out, err = shell(t, dir, typed.Replace(strings.ReplaceAll(verify, "v1.0.0-amd64", "v1.0.0")))
+			require.Equal(t, test.want == "", err == nil, out)
+			require.Contains(t, out, test.want)
+			out, err = shell(t, dir, typed.Replace("skopeo inspect docker://registry.example/vmop/runner:v1.0.0"))
+			require.NoError(t, err, out)
+			require.Contains(t, out, `"Layers": [`, "the index leads to an image")
+		})
+	}
+}
+
+// changedIndex returns the archive of an index without its second image.
+func changedIndex(t *testing.T, archive string) []byte {
+	t.Helper()
+	index := indexIn(t, archive)
+	index.Manifests = index.Manifests[:1]
+	a := build{}.newArchive()
+	text, err := a.closeWith(a.addJSON(types.OCIImageIndex, index))
+	require.NoError(t, err)
+	return text
 }
