@@ -168,7 +168,7 @@ func (r *reader) follow(file string) {
 		"test ! -e $dir/control.sock || vmrunner stop --runtime-dir $dir --force --wait\ndone")
 	for _, e := range r.walk.Except {
 		if !r.done[e.Command] {
-			r.t.Errorf("%s has no command %q any more", file, e.Command)
+			r.t.Errorf("%s does not contain the command %q", file, e.Command)
 		}
 	}
 	page.WriteString(text[end:])

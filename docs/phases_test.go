@@ -1,58 +1,87 @@
 package docs_test
 
 import (
+	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/manager/vm/decide"
+	"vmop/vmstatus"
 )
 
-// The page lists exactly the reasons that the phase of a VM can have.
-func TestReasonsOfPhases(t *testing.T) {
+// The pages contain the programs' explanations of reasons.
+func TestMeaningsOfReasonsAreCurrent(t *testing.T) {
 	t.Parallel()
-	phases := reasons(t, "phase.go")
-	ofTypes := reasons(t, "verdict.go")
-	page := section(t, "reference/kubernetes.md", "When it doesn't run")
-	for reason := range phases {
-		require.Contains(t, page, "`"+reason+"`", "of manager/vm/decide/phase.go")
+	var b strings.Builder
+	b.WriteString("| Reason | Meaning |\n|---|---|\n")
+	for _, e := range vmstatus.Explanations {
+		fmt.Fprintf(&b, "| %s | %s |\n", namesOf(e), fromReference(e.Meaning))
 	}
+	between(t, "reference/status.md", "reasons", b.String())
+
+	b.Reset()
+	b.WriteString("| Phase | Reason | What to do |\n|---|---|---|\n")
+	for _, e := range decide.Explanations {
+		advice := cmp.Or(fromReference(e.Advice), "Nothing. The reason is transient, or the result of a request.")
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Phases, namesOf(e), advice)
+	}
+	between(t, "reference/kubernetes.md", "phases", b.String())
+}
+
+func namesOf(e vmstatus.Explanation) string {
+	names := make([]string, len(e.Reasons))
+	for i, r := range e.Reasons {
+		names[i] = "`" + string(r) + "`"
+	}
+	return strings.Join(names, ", ")
+}
+
+// fromReference returns a text whose links, which are relative to docs, lead from docs/reference.
+func fromReference(text string) string {
+	text = strings.ReplaceAll(text, "](", "](../")
+	return strings.ReplaceAll(text, "](../reference/", "](")
+}
+
+// Each reason of a phase, of a VM type's condition and of a runner has an explanation.
+func TestReasonsAreExplained(t *testing.T) {
+	t.Parallel()
+	explained := map[string]bool{}
+	for _, e := range slices.Concat(vmstatus.Explanations, decide.Explanations) {
+		for _, r := range e.Reasons {
+			explained[string(r)] = true
+		}
+	}
+	of := section(t, "reference/kubernetes.md", "When it doesn't run")
 	conditions := section(t, "reference/virtual-machines.md", "status")
-	for reason := range ofTypes {
-		require.Contains(t, conditions, "`"+reason+"`", "of manager/vm/decide/verdict.go")
+	for reason := range reasons(t, "vmstatus/reason.go") {
+		require.True(t, explained[reason], reason)
 	}
-	maps.Copy(phases, ofTypes)
-	others := []string{"Evicted", "NotSeen"} // from the node, and from the resource's definition
-	reason := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
-	_, table, found := strings.Cut(page, "| Phase |")
-	require.True(t, found)
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
-		}
-		for _, name := range reason.FindAllStringSubmatch(cells[2], -1) {
-			require.True(t, phases[name[1]] || slices.Contains(others, name[1]), "no VM has the reason %s", name[1])
-		}
+	for reason := range reasons(t, "manager/vm/decide/phase.go") {
+		require.True(t, explained[reason] || strings.Contains(of, "`"+reason+"`"), reason)
+	}
+	for reason := range reasons(t, "manager/vm/decide/verdict.go") {
+		require.Contains(t, conditions, "`"+reason+"`")
 	}
 }
 
-// reasons returns the values of the constants with the prefix "Reason" in a file of manager/vm/decide.
+// reasons returns the values of the constants of reasons in a file.
 func reasons(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "manager", "vm", "decide", file), nil, 0)
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", file), nil, 0)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, is := n.(*ast.ValueSpec)
-		if !is || !strings.HasPrefix(spec.Names[0].Name, "Reason") || len(spec.Values) == 0 {
+		if !is || !strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "reason") || len(spec.Values) == 0 {
 			return true
 		}
 		literal, is := spec.Values[0].(*ast.BasicLit)

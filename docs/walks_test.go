@@ -66,24 +66,26 @@ func walks(t *testing.T) map[string]walk {
 	return all.Pages
 }
 
-// testdata/walks.yaml names test/e2e for exactly the pages that test/e2e runs.
+// testdata/walks.yaml names another package for exactly the pages that this package types.
 func TestWalksInACluster(t *testing.T) {
 	t.Parallel()
-	var there struct {
-		Walks []struct{ Page string }
-	}
-	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../test/e2e/testdata/walks.yaml")), &there))
-	var want, got []string
-	for page, w := range walks(t) {
-		if w.Elsewhere == "test/e2e" {
-			want = append(want, page)
+	for _, other := range []string{"test/e2e", "deploy/chart"} {
+		var there struct {
+			Walks []struct{ Page string }
 		}
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, "../"+other+"/testdata/walks.yaml")), &there))
+		var want, got []string
+		for page, w := range walks(t) {
+			if w.Elsewhere == other {
+				want = append(want, page)
+			}
+		}
+		for _, w := range there.Walks {
+			got = append(got, w.Page)
+		}
+		require.NotEmpty(t, got)
+		require.ElementsMatch(t, want, got, other)
 	}
-	for _, w := range there.Walks {
-		got = append(got, w.Page)
-	}
-	require.NotEmpty(t, got)
-	require.ElementsMatch(t, want, got)
 }
 
 // publish starts a server with an image and a registry, writes the list of images that refers to it, and installs fake

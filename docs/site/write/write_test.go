@@ -36,13 +36,12 @@ func TestSite(t *testing.T) {
 	b.Open("file://"+filepath.Join(dir, "vm-types/tutorial.html"), "light", 1280) // without a server
 	require.Equal(t, "v1.2.3", browser.Value[string](b, `document.querySelector("header span").textContent`))
 	b.Do("search", chromedp.SendKeys(chromedp.CSS("input"), "helm uninstall"),
-		chromedp.Click(chromedp.CSS(`.hits a[href="../kubernetes-images.html#helm"]`)),
-		chromedp.WaitVisible(chromedp.CSS("h2#helm")))
+		browser.Press(`.hits a[href="../tasks/kubernetes-images.html#helm"]`),
+		browser.Holds(`document.querySelector("h2#helm") !== null`))
 	b.Do("search in vain", chromedp.SendKeys(chromedp.CSS("input"), "nowhere-to-be-found"),
 		browser.Holds(`document.querySelector(".hits").textContent === "Nothing is found." && document.querySelector(".doc").hidden`))
-	b.Do("find the help of a verb", chromedp.Click(chromedp.CSS(`header a[href$="reference/index.html"]`)),
-		chromedp.Click(chromedp.CSS(`a[href="vmimport.html"]`)),
-		chromedp.WaitVisible(chromedp.CSS("h2#vmimport-fetch")))
-	b.Open("file://"+filepath.Join(dir, "kubernetes-images.html"), "light", 1280)
+	b.Do("find the help of a verb", browser.Press(`header a[href$="reference/index.html"]`),
+		browser.Press(`a[href="vmimport.html"]`), browser.Holds(`document.querySelector("h2#vmimport-fetch") !== null`))
+	b.Open("file://"+filepath.Join(dir, "tasks/kubernetes-images.html"), "light", 1280)
 	require.NotEmpty(t, browser.Value[string](b, `document.querySelector("a[href^='https://example.org/vmop/deploy']").href`))
 }
