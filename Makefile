@@ -63,7 +63,7 @@ install: build man ## Install programs, man pages, completion and the systemd un
 		$(DESTDIR)$(UNITDIR)/
 	install -D -m 644 cmd/vmrunner/systemd/network.conf $(DESTDIR)$(PREFIX)/share/vmop/network.conf
 	install -D -m 644 deploy/apparmor/vmrunner $(DESTDIR)$(PREFIX)/share/vmop/apparmor
-	install -D -m 644 deploy/apparmor/load $(DESTDIR)$(PREFIX)/share/vmop/load-apparmor
+	install -D -m 755 deploy/apparmor/load $(DESTDIR)$(PREFIX)/share/vmop/load-apparmor
 	[ -n "$(DESTDIR)" ] || sh $(PREFIX)/share/vmop/load-apparmor
 	for program in vmrunner vmmanager vmimport kubectl-vmop; do \
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
@@ -108,7 +108,7 @@ run: packages-run guest ## Boot a small Linux guest with its console (Ctrl-C pow
 gui: packages-run build guest ## Show three VMs in a browser, to start them and type on their screens (Ctrl-C ends the pages).
 	bin/vmmanager local --folder examples/computer
 
-test: packages-test test-programs ## Test every promise of the documents once, with real QEMU and Kubernetes: 15 minutes on 2 CPUs, 40 the first time.
+test: packages-test test-programs ## Test every promise of the documents once, with real QEMU and Kubernetes: 8 to 15 minutes on 2 CPUs, 17 to 40 the first time.
 	@exec build/test/report -short -vet=off -timeout=$(TIMEOUT) \
 		$$(go list ./test/e2e ./manager/vm/controller ./... | grep -vxFf build/test/deep) # longest waits first
 
@@ -230,8 +230,8 @@ chart: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null |
 chart: # Pack the Helm charts into build/, for the images REGISTRY/manager:VERSION and runner.
 	@tools/scripts/chart "$(VERSION)" "$(REGISTRY)"
 
-ifeq ($(origin SIGNING_KEY),command line)
-$(error set SIGNING_KEY in the environment: the arguments of make are public)
+ifneq ($(filter command,$(origin SIGNING_KEY) $(origin PACKAGE_KEY)),)
+$(error set SIGNING_KEY and PACKAGE_KEY in the environment: the arguments of make are public)
 endif
 
 release: packages-test-all ## Build packages, images, charts, plugins, component lists and checksums into build/release/VERSION (REGISTRY=, URL=).

@@ -66,7 +66,8 @@ func TestProgramsLinkOnlyWhatTheyAreFor(t *testing.T) {
 			"vmop/authoring", "github.com/digitalocean", "\nk8s.io/", "\nsigs.k8s.io/", "\ngolang.org/x/net/http2\n",
 			"vmop/manager", "github.com/coreos", "\ngolang.org/x/oauth2", "\ngolang.org/x/crypto",
 		},
-		"./cmd/vmmanager": {"vmop/authoring", "github.com/diskfs"},
+		"./cmd/vmmanager": {"vmop/authoring", "github.com/diskfs", "vmop/netsetup", "github.com/google/nftables"},
+		"./cmd/vmimport":  {"vmop/authoring", "vmop/manager", "go.starlark.net", "\nk8s.io/"},
 	} {
 		var stderr strings.Builder
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
@@ -315,7 +316,7 @@ var optionWord = regexp.MustCompile(
 // with the number of times that each may occur below runner/. The last two are not options: QOM appends "-machine" to a
 // machine's name, and "scsi-id" is the property with a device's position on its bus.
 func ownOptions() map[string]int {
-	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1, `"scsi-id"`: 1}
+	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-incoming"`: 1, `"-machine"`: 1, `"scsi-id"`: 2}
 }
 
 func optionsInRunner(tr tree) []string {

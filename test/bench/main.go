@@ -103,7 +103,7 @@ func (b *bench) measureAll() (report, error) {
 		{"VM type: the standard one, for a desktop", measureVMType},
 		{"cloud-init image", measureImage},
 		{"A running VM follows its configuration", measureFollow},
-		{"Beside a VM that runs, idle", measureIdle},
+		{"Next to an idle VM", measureIdle},
 		{"The program", measureProgram},
 	} {
 		if !b.only.MatchString(s.title) {

@@ -115,9 +115,24 @@ func (b *Browser) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	require.Empty(b.t, b.problems, what)
 }
 
-// Holds waits until an expression is true.
+// Holds waits until an expression is true, also on a page that the browser is about to open.
 func Holds(js string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](js, chromedp.WithPollingTimeout(Patience))
+	poll := chromedp.Poll[chromedp.Void](js, chromedp.WithPollingTimeout(Patience))
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		for {
+			v, err := poll(ctx, t)
+			if err == nil || ctx.Err() != nil || !isAboutOldPage(err) {
+				return v, err
+			}
+		}
+	}
+}
+
+// isAboutOldPage reports whether an expression was not evaluated because the browser left the page.
+func isAboutOldPage(err error) bool {
+	return slices.ContainsFunc([]string{
+		"Cannot find context with specified id", "Execution context was destroyed", "Inspected target navigated",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // Press clicks the element that a CSS selector matches, as soon as it exists. A click by coordinates would miss an

@@ -28,6 +28,8 @@ func TestFewVMs(t *testing.T) {
 			"jsonpath={.data.presets}")
 		return err == nil && out == "done"
 	})
+	_, err = w.awaitQuiet(t.Context(), quietTime) // the first lists of its watches don't count either
+	require.NoError(t, err)
 
 	r := round{VMs: few}
 	require.NoError(t, w.createVMs(t.Context(), &r))

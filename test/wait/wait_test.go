@@ -27,7 +27,7 @@ func TestABusyComputerHasMoreTime(t *testing.T) {
 	require.Equal(t, 60, used(t, 0.5, 200*time.Millisecond))
 	require.Equal(t, 60, used(t, 0, 20*time.Millisecond), "looks often")
 	require.Equal(t, 240, used(t, 4, 200*time.Millisecond))
-	require.Equal(t, 480, used(t, 100, 200*time.Millisecond), "the most")
+	require.Equal(t, 480, used(t, 100, 200*time.Millisecond), "the maximum")
 	require.Equal(t, 600, used(t, 1, 10*time.Second), "a computer that was paused")
 	require.Positive(t, busyThreads())
 }

@@ -195,7 +195,7 @@ func TestFromLinkToScreen(t *testing.T) {
 		chromedp.SetValue(chromedp.CSS("#layout"), "de"),
 		chromedp.SetValue(chromedp.CSS("#typing-text"), "zy-/=^Щ."), click("#typing .primary"))
 	c.says("yz/&)` .") // the guest's own keyboard is American, and the space ends the dead key
-	b.Do("what can't be typed is said", is("#toasts", "Щ"))
+	b.Do("characters that can't be typed are reported", is("#toasts", "Щ"))
 	b.Picture("screen")
 
 	b.Open(c.address("/vms/"+c.vm+"/console"), "light", 1280)
