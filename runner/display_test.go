@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,17 +13,9 @@ import (
 
 	"vmop/internal/yamlfile"
 	"vmop/runner/prepare"
+	"vmop/test/ports"
 	"vmop/vmstatus"
 )
-
-// freePort returns a free TCP port above 5900.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
 
 // canary is a password that the tests search for everywhere.
 const canary = "cAnArY77"
@@ -83,7 +74,7 @@ func TestSecretWithoutPassword(t *testing.T) {
 func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard")
-	spice := freePort(t)
+	spice := strconv.Itoa(ports.Reserve(t))
 	try := func(display string) (*prepare.VM, error) {
 		v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
 			"display: {"+display+"}")

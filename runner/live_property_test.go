@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/machine/usernet"
 	"vmop/runner/status"
+	"vmop/test/ports"
 )
 
 // forwarded describes the host ports that QEMU's user network forwards.
@@ -32,7 +34,7 @@ func TestAVMFollowsItsConfiguration(t *testing.T) {
 	t.Parallel()
 	v := changeable(t)
 	v.write("display-password", "first")
-	port := freePort(t)
+	port := strconv.Itoa(ports.Reserve(t))
 	follows := func(resets int, lines ...string) {
 		t.Helper()
 		section := append(v.section("display: {vnc: {}, loggedInUser: "+lines[0]+"}"), lines[1:]...)

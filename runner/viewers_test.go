@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/ports"
 	"vmop/test/spice"
 	"vmop/test/wait"
 	"vmop/vmstatus"
@@ -111,7 +113,7 @@ func dialVNC(t *testing.T, network, address string) net.Conn {
 // The status lists a VNC viewer after its log-in, for every way of connecting.
 func TestVNCViewers(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := strconv.Itoa(ports.Reserve(t))
 	v := newVM(t, "wrapped")
 	v.write("display-password", canary)
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
@@ -158,7 +160,7 @@ func TestScreenThroughTheRunner(t *testing.T) {
 	v := newVM(t, "wrapped")
 	v.write("display-password", canary)
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
-		"powerdownTimeout: 0", "display: {spice: {port: "+freePort(t)+", address: 127.0.0.1}}")
+		"powerdownTimeout: 0", "display: {spice: {port: "+strconv.Itoa(ports.Reserve(t))+", address: 127.0.0.1}}")
 	v.runs()
 	typist, err := v.client().Screen(t.Context(), control.Type)
 	require.NoError(t, err)
@@ -188,7 +190,7 @@ func TestScreenThroughTheRunner(t *testing.T) {
 // configuration, even after a change.
 func TestSPICEViewers(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := strconv.Itoa(ports.Reserve(t))
 	v := newVM(t, "wrapped")
 	v.write("display-password", canary)
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),

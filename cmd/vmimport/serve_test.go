@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/diskimage/nbd"
+	"vmop/test/ports"
 	"vmop/test/wait"
 )
 
@@ -34,12 +35,8 @@ func servable(t testing.TB) []string {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
 	return []string{
-		"serve", "--disk", dir + "/disk.img", "--tls", dir, "--address", "127.0.0.1", "--port", strconv.Itoa(port),
+		"serve", "--disk", dir + "/disk.img", "--tls", dir, "--address", "127.0.0.1", "--port", strconv.Itoa(ports.Reserve(t)),
 		"--termination-log", dir + "/log",
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/test/ports"
 	"vmop/test/tier"
 	"vmop/test/wait"
 )
@@ -47,11 +48,7 @@ func exported(t *testing.T, image, serial, dir string) (drive string) {
 	} {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	e := nbd.Export{Disk: image, Name: "disk", TLS: of, Address: "127.0.0.1", Port: uint16(port)}
+	e := nbd.Export{Disk: image, Name: "disk", TLS: of, Address: "127.0.0.1", Port: uint16(ports.Reserve(t))}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -62,7 +59,7 @@ func exported(t *testing.T, image, serial, dir string) (drive string) {
 		stop()
 		<-ended
 	})
-	return fmt.Sprintf("{serial: %s, nbd: {host: 127.0.0.1, port: %d, export: disk, tls: %s}}", serial, port, dir)
+	return fmt.Sprintf("{serial: %s, nbd: {host: 127.0.0.1, port: %d, export: disk, tls: %s}}", serial, e.Port, dir)
 }
 
 // drives changes the drives in the configuration of a folder.

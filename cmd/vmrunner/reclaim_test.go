@@ -4,6 +4,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"vmop/runner/migrate/handover"
 	"vmop/runner/migrate/link"
 	"vmop/test/invariants"
+	"vmop/test/ports"
 	"vmop/test/tier"
 	"vmop/test/wait"
 )
@@ -35,11 +37,8 @@ func reclaims(t *testing.T, dir string, args ...string) (string, int) {
 // released writes the record of a guest that was released to a lost target.
 func released(t *testing.T, dir string, r migrate.Record) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	_, source, err := link.NewKeys(net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Reserve(t))), time.Now())
 	require.NoError(t, err)
-	_, source, err := link.NewKeys(free.Addr().String(), time.Now())
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
 	require.NoError(t, handover.Note{Record: r, Keys: source}.Write(filepath.Join(dir, "data")))
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"vmop/diskimage/nbd"
 	"vmop/test/folder"
+	"vmop/test/ports"
 	"vmop/test/wait"
 )
 
@@ -94,10 +95,7 @@ func (s *transcript) String() string {
 // run runs an export on a free port.
 func run(t *testing.T, e nbd.Export) *served {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	e.Address, e.Port = "127.0.0.1", uint16(l.Addr().(*net.TCPAddr).Port)
-	require.NoError(t, l.Close())
+	e.Address, e.Port = "127.0.0.1", uint16(ports.Reserve(t))
 	s := &served{Export: e, log: &transcript{}, ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
@@ -367,15 +365,12 @@ func TestWhatCannotBeServed(t *testing.T) {
 		change(&e)
 		return e
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
 	for want, e := range map[string]nbd.Export{
 		"address already in use":            good,
 		"no such file":                      with(func(e *nbd.Export) { e.Disk += "x" }),
 		"neither a file nor a block device": with(func(e *nbd.Export) { e.Disk = "/dev/null" }),
 		"ca-cert.pem: No such file": with(func(e *nbd.Export) {
-			e.TLS, e.Port = t.TempDir(), uint16(free.Addr().(*net.TCPAddr).Port)
+			e.TLS, e.Port = t.TempDir(), uint16(ports.Reserve(t))
 		}),
 		"/server is neither a file nor a blo": with(func(e *nbd.Export) { e.Disk = fifo(t) }),
 	} {

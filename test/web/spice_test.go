@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,13 +20,14 @@ import (
 	"vmop/manager/access/login"
 	"vmop/test/browser"
 	"vmop/test/guest"
+	"vmop/test/ports"
 )
 
 // A native viewer, started with the file that the page offers, shows the guest's screen through the pages' address,
 // without QEMU's port and password.
 func TestViewerShowsTheScreen(t *testing.T) {
 	t.Parallel()
-	c := newComputer(t, "display: {vnc: {}}", "display: {spice: {port: "+freePort(t)+", address: 127.0.0.1}}")
+	c := newComputer(t, "display: {vnc: {}}", "display: {spice: {port: "+strconv.Itoa(ports.Reserve(t))+", address: 127.0.0.1}}")
 	require.NoError(t, os.WriteFile(c.path("vms/display-password"), []byte("that the test does not tell"), 0o600))
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
@@ -85,14 +86,4 @@ func TestViewerShowsTheScreen(t *testing.T) {
 
 	_, _ = shoot("127.0.0.1", "none.ppm") // it always exits with 0
 	require.NoFileExists(t, c.path("none.ppm"), "the proxy leads nowhere without a ticket")
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	return port
 }

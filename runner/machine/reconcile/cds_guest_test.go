@@ -126,7 +126,7 @@ func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 		return len(f.Drives) == 1 && strings.HasPrefix(f.Drives[0].Message, "waiting for the disk's server: ")
 	})
 	require.NotContains(l.t, strings.Join(l.said, " "), "blockdev-add", "QEMU is not asked")
-	s.startValues()
+	s.startServer()
 	l.become("far Attached")
 	c.tells("until head -n 1 /dev/sr0 2>/dev/null | grep medium0; do usleep 100000; done", "^medium0")
 	c.tells("dd if=/dev/zero of=/dev/sr0 count=1 2>/dev/null || echo read only", "^read only")
@@ -137,7 +137,7 @@ func (l *live) cdOfAServer(c *console, rule plan.Disks, medium string) {
 	l.want.Drives, l.said = []reconcile.Drive{}, nil
 	l.complains("vm.drives: disk far: the disk is detached when its server answers")
 	require.NotContains(l.t, strings.Join(l.said, " "), "device_del", "the guest would stop")
-	s.startValues()
+	s.startServer()
 	l.become()
 	l.want.DrivesRevision = 0
 	require.NotContains(l.t, l.nodes(), `"c0-`)

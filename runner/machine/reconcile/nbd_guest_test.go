@@ -13,6 +13,7 @@ import (
 
 	"vmop/diskimage/nbd"
 	"vmop/runner/machine/reconcile"
+	"vmop/test/ports"
 	"vmop/test/wait"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -47,17 +48,13 @@ func newDiskServer(t *testing.T, image string) *diskServer {
 	} {
 		require.NoError(t, os.WriteFile(name, text, 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	s.export = nbd.Export{Disk: image, Name: "disk", TLS: dir, Address: "127.0.0.1", Port: uint16(port)}
+	s.export = nbd.Export{Disk: image, Name: "disk", TLS: dir, Address: "127.0.0.1", Port: uint16(ports.Reserve(t))}
 	t.Cleanup(func() { s.end() })
 	return s
 }
 
-// startValues starts the server and waits until it answers.
-func (s *diskServer) startValues() {
+// startServer starts the server and waits until it answers.
+func (s *diskServer) startServer() {
 	s.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

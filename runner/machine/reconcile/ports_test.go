@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/machine/reconcile"
 	"vmop/runner/machine/usernet"
+	"vmop/test/ports"
 	"vmop/vmtypes/plan"
 )
 
@@ -82,7 +83,7 @@ func TestPortsOfAFoundMachine(t *testing.T) {
 // A real QEMU closes and opens ports and reports failures.
 func TestPortsOfQEMU(t *testing.T) {
 	t.Parallel()
-	first, second, taken := freePort(t), freePort(t), freePort(t)
+	first, second, taken := ports.Reserve(t), ports.Reserve(t), ports.Reserve(t)
 	l := startQEMU(t, reconcile.Start{Ports: portsWanted(tcp(first, 22))}, plan.Rules{portsRule}, "-netdev",
 		fmt.Sprintf("user,id=net1,hostfwd=tcp:0.0.0.0:%d-:22", first), "-device", "virtio-net-pci,netdev=net1")
 	l.ask("query-status", nil)
@@ -105,14 +106,6 @@ func TestPortsOfQEMU(t *testing.T) {
 	for _, line := range l.said {
 		require.False(t, strings.Contains(line, fmt.Sprintf("remove net1 tcp:0.0.0.0:%d", second)), "it stays")
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func listening(port int) bool {

@@ -3,7 +3,6 @@ package handover
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"vmop/runner/migrate/link"
 	"vmop/test/guest"
 	"vmop/test/measure"
+	"vmop/test/ports"
 	"vmop/test/wait"
 )
 
@@ -125,8 +125,8 @@ func (r *trial) byHand(encrypted bool) took {
 		require.NoError(r.t, os.Truncate(r.toDisk, benchDisk))
 	}
 	r.set(start(r.t, r.toDisk, r.options...))
-	memory := members{"uri": "tcp:127.0.0.1:" + freePort(r.t)}
-	server := members{"host": "127.0.0.1", "port": freePort(r.t)}
+	memory := members{"uri": "tcp:127.0.0.1:" + strconv.Itoa(ports.Reserve(r.t))}
+	server := members{"host": "127.0.0.1", "port": strconv.Itoa(ports.Reserve(r.t))}
 	parameters := members{"max-bandwidth": unlimited, "downtime-limit": millisecondsUp(firstDowntime)}
 	serve := members{"addr": members{"type": "inet", "data": server}}
 	node := members{
@@ -198,14 +198,6 @@ func (r *trial) resumes(begin, stop time.Time) took {
 	r.to.does(qmp.Command{Execute: "cont"})
 	end := r.to.await("RESUME")
 	return took{end.Sub(begin), end.Sub(stop)}
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // BenchmarkMigration moves an idle guest alternately with two runners and by hand, with and without TLS, and prints a
