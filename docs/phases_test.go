@@ -73,10 +73,49 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// reasons returns the values of the constants of reasons in a file.
+// Each reason of the manager's resources is in a page of the reference, or in the page of the resource's tasks.
+func TestReasonsOfResourcesAreDocumented(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for _, page := range slices.Concat(glob(t, "reference/*.md"), glob(t, "tasks/*.md")) {
+		text.WriteString(read(t, page))
+	}
+	found := 0
+	var missing []string
+	for _, file := range slices.Concat(glob(t, "../manager/*/*.go"), glob(t, "../manager/vm/*/*.go")) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for reason := range reasonsOf(t, file) {
+			found++
+			if !strings.Contains(text.String(), "`"+reason+"`") {
+				missing = append(missing, file+": "+reason)
+			}
+		}
+	}
+	require.Greater(t, found, 100)
+	require.Empty(t, missing)
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	return files
+}
+
+// reasons returns the values of the constants of reasons in a file that has some.
 func reasons(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", file), nil, 0)
+	found := reasonsOf(t, filepath.Join("..", file))
+	require.NotEmpty(t, found, file)
+	return found
+}
+
+// reasonsOf returns the values of the constants of reasons in a file.
+func reasonsOf(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
@@ -92,7 +131,6 @@ func reasons(t *testing.T, file string) map[string]bool {
 		}
 		return true
 	})
-	require.NotEmpty(t, found, file)
 	return found
 }
 

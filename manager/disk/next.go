@@ -28,7 +28,6 @@ const (
 	ReasonDeletion     = "Deleted"
 	ReasonGrowing      = "Growing"
 	ReasonGrowsLater   = "FileSystemResizePending" // Kubernetes' term: a node finishes when a VM uses it
-	reasonNotGrowing   = "GrowthRefused"
 	reasonReady        = "Ready"
 	reasonAttached     = "Attached"
 	reasonFree         = "Free"
