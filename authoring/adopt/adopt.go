@@ -1,9 +1,11 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -196,7 +198,7 @@ func (s *search) evaluateWith(section, text string) (*plan.Plan, error) {
 	}
 	source, name := s.Source, s.name
 	if text != "" {
-		name = firstOf(s.Type, s.New)
+		name = cmp.Or(s.Type, s.New)
 		source.Modules = map[string]string{name + ".star": text}
 		for other, module := range s.Source.Modules {
 			if other != name+".star" {
@@ -260,7 +262,7 @@ func (s *search) tryFields(c candidate) {
 		return
 	}
 	before := *s
-	s.plan, s.section, s.covered = p, section, cloneSet(s.covered)
+	s.plan, s.section, s.covered = p, section, maps.Clone(s.covered)
 	s.cover(c)
 	s.compare()
 	now, then := s.distance(), before.distance()
@@ -276,18 +278,10 @@ func (s *search) refuseFields(c candidate, err error) {
 	for i := range s.left {
 		if d := &s.left[i]; d.from >= 0 && (d.from == c.about || slices.Contains(c.covers, d.from)) {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			s.refused[d.name()] = fmt.Sprintf("%s: %s can't be set: %s", firstOf(d.kept, "not changed"),
+			s.refused[d.name()] = fmt.Sprintf("%s: %s can't be set: %s", cmp.Or(d.kept, "not changed"),
 				c.fields[0].Path, first)
 		}
 	}
-}
-
-func cloneSet(set map[int]bool) map[int]bool {
-	other := map[int]bool{}
-	for k, v := range set {
-		other[k] = v
-	}
-	return other
 }
 
 // cover marks options for which nothing remains to be done. In a printed plan, the plan itself must agree.
@@ -312,7 +306,7 @@ func (s *search) finish(before string) (*Proposal, error) {
 		return nil, err
 	}
 	p := &Proposal{
-		Type: firstOf(s.Type, s.New), Before: before, After: after, Section: s.section, Fields: s.fields, Host: s.host,
+		Type: cmp.Or(s.Type, s.New), Before: before, After: after, Section: s.section, Fields: s.fields, Host: s.host,
 		Plan: s.plan,
 	}
 	if s.Type == "" {
@@ -333,7 +327,7 @@ func (s *search) apply(text string, edits []edit) (string, error) {
 	if len(edits) == 0 {
 		return text, nil
 	}
-	name := firstOf(s.Type, s.New) + ".star"
+	name := cmp.Or(s.Type, s.New) + ".star"
 	for _, inPlace := range []bool{true, false} {
 		after, err := editModule(name, text, edits, inPlace)
 		if err != nil {
@@ -453,20 +447,14 @@ func explain(err error) string {
 
 // newModule returns a type that builds on another type and changes nothing.
 func newModule(name, base string, hasOptions bool) string {
-	module := base + ".star"
+	module, local := base+".star", "base"
 	if vmtypes.IsStock(base) {
-		module = vmtypes.StockPrefix + module
+		module, local = vmtypes.StockPrefix+module, base
 	}
-	loaded, options := `base = "launch"`, ""
+	loaded, options := local+` = "launch"`, ""
 	if hasOptions {
-		loaded, options = `base = "launch", base_options = "options"`, "options = base_options\n\n"
-	}
-	if vmtypes.IsStock(base) {
-		loaded = strings.ReplaceAll(loaded, "base", base)
-		options = strings.ReplaceAll(options, "base", base)
-		base = strings.TrimSpace(base)
-	} else {
-		base = "base"
+		loaded += ", " + local + `_options = "options"`
+		options = "options = " + local + "_options\n\n"
 	}
 	return fmt.Sprintf(`"""%s: the type %s, with the devices of a command line."""
 
@@ -477,5 +465,5 @@ api_version = %d
 %sdef launch(vm, host):
     """Returns the machine of the type %s with the changes of a command line."""
     return %s(vm, host)
-`, name, base, module, loaded, vmtypes.APIVersion, options, base, base)
+`, name, base, module, loaded, vmtypes.APIVersion, options, base, local)
 }

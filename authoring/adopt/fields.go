@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,7 +70,7 @@ func (w *wish) fieldOf(one *Want) []Field {
 	}
 	switch one.Flag {
 	case "-name":
-		if name := firstOf(one.Value, text("guest")); name != "" {
+		if name := cmp.Or(one.Value, text("guest")); name != "" {
 			return []Field{set("name", quoteYAML(name))}
 		}
 	case "-uuid":
@@ -98,22 +99,13 @@ func (w *wish) fieldOf(one *Want) []Field {
 		slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
 		return list
 	case "-m":
-		if mib, ok := memoryOf(firstOf(one.Value, text("size"))); ok {
+		if mib, ok := memoryOf(cmp.Or(one.Value, text("size"))); ok {
 			return []Field{set("maximumRam", memoryText(mib)), set("currentRam", memoryText(mib))}
 		}
 	case "-smp":
 		return cpuFields(one)
 	}
 	return nil
-}
-
-func firstOf(words ...string) string {
-	for _, word := range words {
-		if word != "" {
-			return word
-		}
-	}
-	return ""
 }
 
 // memoryOf returns the MiB of the value of -m. A number without a unit means MiB; libvirt appends the unit k.
@@ -246,7 +238,7 @@ func (w *wish) displayFields() []candidate {
 			if id, _ := one.Get("id"); id == "screen" || w.exact {
 				continue
 			}
-			host, display, _ := strings.Cut(firstOf(one.Value, valueOf(one, "vnc")), ":")
+			host, display, _ := strings.Cut(cmp.Or(one.Value, valueOf(one, "vnc")), ":")
 			n, err := strconv.Atoi(display)
 			text := "{}"
 			if err == nil && host != "unix" {

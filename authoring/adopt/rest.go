@@ -75,7 +75,7 @@ func (s *search) restOf() []Rest {
 	merged := map[string]int{} // properties of one option with the same reason
 	for i := range s.left {
 		d := &s.left[i]
-		reason := firstOf(s.refused[d.name()], d.kept, "could not be placed")
+		reason := cmp.Or(s.refused[d.name()], d.kept, "could not be placed")
 		if d.have != nil && d.want != nil && d.key != "" {
 			group := fmt.Sprint(d.from, reason)
 			if at, known := merged[group]; known {
