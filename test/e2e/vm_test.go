@@ -88,13 +88,19 @@ func (l *lab) create(t testing.TB, definition *v1.VirtualMachine) *clusterVM {
 // describe returns what an engineer on call would inspect.
 func (v *clusterVM) describe(ctx context.Context) string {
 	var text strings.Builder
+	// Two looks at the registers show whether a silent guest is running, and where.
+	registers := []string{
+		"exec", v.podName(), "--", "vmrunner", "qmp", "human-monitor-command", `{"command-line": "info registers -a"}`,
+	}
 	for _, args := range [][]string{
+		registers,
 		{"get", "vm", v.name, "-o", "yaml"},
 		{"get", "pods,statefulsets,persistentvolumeclaims", "-l", "app.kubernetes.io/instance=" + v.name, "-o", "wide"},
 		{"describe", "pods", "-l", "app.kubernetes.io/instance=" + v.name},
 		{"logs", v.podName(), "--previous"},
 		{"logs", v.podName()},
 		{"get", "events", "--field-selector", "involvedObject.name=" + v.name},
+		registers,
 	} {
 		out, err := v.Kubectl(ctx, append([]string{"-n", namespace}, args...)...)
 		fmt.Fprintf(&text, "\n--- kubectl %s\n%s", strings.Join(args, " "), out)
