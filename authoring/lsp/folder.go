@@ -212,8 +212,7 @@ func (s *server) evaluateSoon(f *folder) {
 		s.publishDiagnostics(ctx, f, result.diagnostics)
 		if s.editor.refresh {
 			s.background.Go(func() {
-				_,
-					_ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil)
+				_, _ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil)
 			}) // the editor may decline
 		}
 	})

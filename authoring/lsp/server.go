@@ -247,8 +247,7 @@ func (s *server) watchFiles(context.Context, *jrpc2.Request) (any, error) {
 			RegisterOptions: watchOptions{[]watcher{{"**/*.{star,txtar,yaml}"}}},
 		}}}
 		s.background.Go(func() {
-			_,
-				_ = s.rpc.Callback(s.session, "client/registerCapability", params)
+			_, _ = s.rpc.Callback(s.session, "client/registerCapability", params)
 		}) // the editor may decline
 	}
 	return nil, nil

@@ -39,6 +39,8 @@ type Options struct {
 	AuditPolicy string
 	// Without lists programs of the control plane that are not started.
 	Without []string
+	// Oldest starts the oldest supported version of Kubernetes, which is built first if necessary.
+	Oldest bool
 	// Dir is the folder for the cluster's state, by default a new folder. It is removed with the cluster, with all its
 	// contents.
 	Dir string
@@ -67,6 +69,7 @@ type Cluster struct {
 	CSI string `json:"csi,omitempty"`
 
 	without     []string
+	proxyGates  string
 	auditPolicy string
 	log         func(string)
 	leash       io.WriteCloser // to its guard, see owner.go
@@ -108,6 +111,12 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	var err error
 	if c.Programs, err = Programs(ctx, c.log); err != nil {
 		return nil, err
+	}
+	if opts.Oldest {
+		if c.Programs, err = oldestPrograms(ctx, c.Programs, c.log); err != nil {
+			return nil, err
+		}
+		c.proxyGates = "NFTablesProxyMode: true" // an alpha feature of this version
 	}
 	if c.Dir == "" {
 		if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {

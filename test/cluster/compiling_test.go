@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +23,31 @@ import (
 func TestLinkerFlagsStayTheSame(t *testing.T) {
 	t.Parallel()
 	for range 100 {
-		require.Equal(t, linkerFlags(), linkerFlags())
+		require.Equal(t, linkerFlags(OldestVersion), linkerFlags(OldestVersion))
 	}
-	require.Contains(t, linkerFlags(), "-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
+	require.Contains(t, linkerFlags(KubernetesVersion), "-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
+}
+
+// The modules from which Kubernetes is built require the versions that the documents promise.
+func TestVersionsOfKubernetes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/tasks/cluster-admin.md")
+	require.NoError(t, err)
+	for module, version := range map[string]string{
+		"kubernetes": KubernetesVersion, "kubernetes-oldest": OldestVersion,
+	} {
+		text, err := os.ReadFile("../../tools/" + module + "/go.mod")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "k8s.io/kubernetes "+version+"\n")
+	}
+	promise := fmt.Sprintf("| Kubernetes | %[1]s or newer | %[1]s and %[2]s |", minorOf(OldestVersion),
+		minorOf(KubernetesVersion))
+	require.Contains(t, string(page), promise)
+}
+
+// minorOf returns "1.30" for "v1.30.14".
+func minorOf(version string) string {
+	return strings.Join(strings.Split(strings.TrimPrefix(version, "v"), ".")[:2], ".")
 }
 
 // A long build logs its progress. A failed build returns the errors without the hundreds of other lines.

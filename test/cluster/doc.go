@@ -12,7 +12,8 @@
 //
 // [Programs] builds Kubernetes and etcd from their Go modules (tools/kubernetes) as one executable, and unpacks
 // containerd, runc and the CNI plugins from the distribution's packages. The results are in the user's cache folder.
-// The first build takes minutes, later calls return immediately.
+// The first build takes minutes, later calls return immediately. With [Options.Oldest], the oldest supported version of
+// Kubernetes is built in addition (tools/kubernetes-oldest).
 //
 // [Cluster.AddCSI] adds storage with volumes that can grow and support snapshots and clones, in both volume modes. It
 // starts a CSI driver for tests (tools/csi/csidriver) on each node, and Kubernetes' sidecars external-provisioner,

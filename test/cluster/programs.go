@@ -14,8 +14,12 @@ import (
 	"vmop/test/program"
 )
 
-// KubernetesVersion is the version of Kubernetes. tools/kubernetes/go.mod requires the same version.
-const KubernetesVersion = "v1.37.2"
+// KubernetesVersion is the version of Kubernetes, and OldestVersion the oldest supported version. The modules
+// tools/kubernetes and tools/kubernetes-oldest require the same versions.
+const (
+	KubernetesVersion = "v1.37.2"
+	OldestVersion     = "v1.30.14"
+)
 
 // programs are the names under which kubeall runs as different programs.
 var programs = []string{
@@ -33,21 +37,16 @@ var packages = map[string]string{
 // the unpacked packages, and images the images of a node. With [program.Folder] it skips compiling. log receives a line
 // for each slow step.
 func Programs(ctx context.Context, log func(string)) (dir string, err error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
-	}
-	dir = filepath.Join(cache, "vmop", "kubernetes-"+KubernetesVersion)
-	for _, sub := range []string{"bin", "root", "images"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
-		}
-	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, "lock"), log)
+	dir, unlock, err := lockFolder(ctx, KubernetesVersion, log)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
+	for _, sub := range []string{"root", "images"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
+		}
+	}
 	if os.Getenv(program.Folder) == "" { // otherwise make has built them
 		if err := buildKubernetes(ctx, dir, log); err != nil {
 			return "", err
@@ -57,6 +56,52 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 		return "", err
 	}
 	return dir, systemImages(dir)
+}
+
+// oldestPrograms does the same with the oldest supported version of Kubernetes. Everything else is that of newest, the
+// folder of the newest version.
+func oldestPrograms(ctx context.Context, newest string, log func(string)) (dir string, err error) {
+	dir, unlock, err := lockFolder(ctx, OldestVersion, log)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	root, err := program.Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := compileModule(ctx, log, "kubeall "+OldestVersion, filepath.Join(root, "tools/kubernetes-oldest"),
+		"-ldflags", linkerFlags(OldestVersion), "-o", filepath.Join(dir, "bin/kubeall"), "./kubeall"); err != nil {
+		return "", err
+	}
+	links := map[string]string{"root": filepath.Join(newest, "root"), "images": filepath.Join(newest, "images")}
+	for _, name := range programs {
+		links["bin/"+name] = "kubeall"
+	}
+	for _, name := range []string{"etcd", "kubectl", "pause", "clusterctl"} {
+		links["bin/"+name] = filepath.Join(newest, "bin", name)
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("link a program of Kubernetes: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// lockFolder creates the cache's folder for the programs of a version, and blocks other processes until unlock is
+// called.
+func lockFolder(ctx context.Context, version string, log func(string)) (dir string, unlock func(), err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", nil, fmt.Errorf("folder for the programs of Kubernetes: %w", err)
+	}
+	dir = filepath.Join(cache, "vmop", "kubernetes-"+version)
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
+		return "", nil, fmt.Errorf("folder for the programs of Kubernetes: %w", err)
+	}
+	unlock, err = lockFile(ctx, filepath.Join(dir, "lock"), log)
+	return dir, unlock, err
 }
 
 // lockFile blocks other processes until unlock is called.
@@ -98,12 +143,12 @@ var sources = []source{
 }
 
 // linkerFlags returns the same flags for each call, because the go command links again after a change.
-func linkerFlags() string {
+func linkerFlags(kubernetes string) string {
 	var flags strings.Builder
 	flags.WriteString("-s")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, setting := range []string{
-			"gitVersion=" + KubernetesVersion, "gitMajor=1", "gitMinor=" + strings.Split(KubernetesVersion, ".")[1],
+			"gitVersion=" + kubernetes, "gitMajor=1", "gitMinor=" + strings.Split(kubernetes, ".")[1],
 			"gitTreeState=clean", "gitCommit=none", "buildDate=2026-01-01T00:00:00Z",
 		} {
 			fmt.Fprintf(&flags, " -X %s.%s", pkg, setting)
@@ -130,7 +175,8 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 				return err
 			}
 		}
-		if err := compileModule(ctx, log, name, filepath.Join(root, from.module), "-ldflags", linkerFlags(), "-o",
+		if err := compileModule(ctx, log, name, filepath.Join(root, from.module), "-ldflags",
+			linkerFlags(KubernetesVersion), "-o",
 			filepath.Join(bin, name), from.pkg); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"vmop/test/cluster"
 	"vmop/test/tier"
 )
 
@@ -33,6 +34,24 @@ func TestCluster(t *testing.T) {
 		{"SeedExample", seedExample},
 		{"LiveChanges", liveChanges},
 		{"RunnerKilled", runnerKilled},
+	})
+	t.Run("DrainedNode", func(t *testing.T) { drainedNode(t, l) })
+}
+
+// TestOldestKubernetes runs one scenario of each kind with the oldest supported version of Kubernetes.
+func TestOldestKubernetes(t *testing.T) {
+	tier.Deep(t)
+	l := newLabWith(t, cluster.Options{Oldest: true})
+	sideBySide(t, l, []scenario{
+		{"SeedExample", seedExample},
+		{"LiveChanges", liveChanges},
+		{"RunnerKilled", runnerKilled},
+		{"Operations", operations},
+		{"RegistryType", registryType},
+		{"PluginOfKubectl", pluginOfKubectl},
+		{"Migrations", migrations},
+		{"Imports", imports},
+		{"Attachments", attachments},
 	})
 	t.Run("DrainedNode", func(t *testing.T) { drainedNode(t, l) })
 }

@@ -47,6 +47,12 @@ type lab struct {
 // newLab starts the cluster and the manager. Everything is removed when the test ends.
 func newLab(t testing.TB) *lab {
 	t.Helper()
+	return newLabWith(t, cluster.Options{})
+}
+
+// newLabWith does the same with options of the cluster.
+func newLabWith(t testing.TB, opts cluster.Options) *lab {
+	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e")
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(
@@ -58,9 +64,9 @@ func newLab(t testing.TB) *lab {
 	begin := time.Now()
 	g, ctx := errgroup.WithContext(t.Context())
 	g.Go(func() (err error) {
-		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Dir: dir, Log: func(line string) {
-			t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line)
-		}})
+		opts.Nodes, opts.Dir = 2, dir
+		opts.Log = func(line string) { t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line) }
+		l.Cluster, err = cluster.Up(ctx, opts)
 		return err
 	})
 	g.Go(func() error {
