@@ -57,8 +57,8 @@ type Host struct {
 	Confidential func() Confidential `json:"-"`
 }
 
-// A FirmwareDescriptor contains the relevant part of QEMU's firmware descriptor. Only descriptors with a flash
-// mapping are listed.
+// A FirmwareDescriptor contains the relevant part of QEMU's firmware descriptor. Firmware that QEMU
+// loads into memory (-bios) has no variables.
 type FirmwareDescriptor struct {
 	Description  string
 	Executable   string   // path of the read-only image

@@ -164,7 +164,8 @@ func firmwareObject() Object {
 			{"description", "str", "A description for people."},
 			{"executable", "str", "The path of the read-only image."},
 			{"format", "str", "The format of the image, `raw` or `qcow2`."},
-			{"vars", "str", "The path of the template of the variables; empty if they are in the image."},
+			{"vars", "str", "The path of the template of the variables; empty if they are in the image, or if QEMU loads " +
+				"the image into memory (`-bios`)."},
 			{"varsFormat", "str", "The format of the template."},
 			{"architecture", "tuple[str, ...]", "The supported architectures, as QEMU spells them."},
 			{"machines", "tuple[str, ...]", "The supported machine types, patterns such as `pc-q35-*`."},

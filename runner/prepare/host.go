@@ -183,6 +183,7 @@ type descriptor struct {
 	Description string
 	Mapping     struct {
 		Device     string
+		Filename   string // of an image that is loaded into memory
 		Executable struct{ Filename, Format string }
 		Template   struct{ Filename, Format string } `json:"nvram-template"`
 	}
@@ -220,11 +221,18 @@ func readFirmware(dirs []string) []vmtypes.FirmwareDescriptor {
 	return list
 }
 
-// readDescriptor returns false for files that don't describe flash firmware.
+// readDescriptor returns false for files that don't describe firmware in flash or in memory.
 func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
 	data, err := readfile.ReadFile(path, LargestNote)
 	var d descriptor
-	if err != nil || json.Unmarshal(data, &d) != nil || d.Mapping.Device != "flash" {
+	if err != nil || json.Unmarshal(data, &d) != nil {
+		return out, false
+	}
+	switch d.Mapping.Device {
+	case "flash":
+	case "memory":
+		d.Mapping.Executable.Filename, d.Mapping.Executable.Format = d.Mapping.Filename, "raw"
+	default:
 		return out, false
 	}
 	out = vmtypes.FirmwareDescriptor{

@@ -40,7 +40,9 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 		"60-plain.json":    flash("plain of the distribution"),
 		"50-secure.json":   secureDescriptor,
 		"70-hidden.json":   flash("hidden"),
-		"40-memory.json":   `{"description": "no flash", "mapping": {"device": "memory", "filename": "/fw/bios.bin"}}`,
+		"40-memory.json":   `{"description": "no flash", "mapping": {"device": "memory", "filename": "/fw/snp.fd"},
+			"features": ["amd-sev-snp"]}`,
+		"35-kernel.json":   `{"description": "none", "mapping": {"device": "kernel", "filename": "/fw/kernel"}}`,
 		"30-broken.json":   `{"description": `,
 		"20-readme.txt":    "no descriptor",
 		"90-last.json":     flash("last"),
@@ -59,7 +61,7 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 		names = append(names, d.Description)
 	}
 	require.Equal(t, []string{
-		"replacement", "UEFI with secure boot", "the administrator's",
+		"replacement", "no flash", "UEFI with secure boot", "the administrator's",
 		"plain of the distribution", "last",
 	}, names)
 	require.Equal(t, vmtypes.FirmwareDescriptor{
@@ -69,6 +71,9 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 		Architecture: []string{"x86_64", "i386"},
 		Machines:     []string{"pc-q35-*", "pc-i440fx-*"},
 		Features:     []string{"secure-boot", "requires-smm"},
+	}, list[2])
+	require.Equal(t, vmtypes.FirmwareDescriptor{
+		Description: "no flash", Executable: "/fw/snp.fd", Format: "raw", Features: []string{"amd-sev-snp"},
 	}, list[1])
 }
 
