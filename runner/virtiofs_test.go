@@ -14,16 +14,26 @@ import (
 // The guest mounts folders of the host and reads their files, and its changes appear on the host immediately. The
 // servers end with the VM.
 func TestFoldersAreShared(t *testing.T) {
-	tier.Deep(t)
 	t.Parallel()
+	for vmType, commandLine := range map[string]string{"shares": "", "civirtiofs": "tsc_early_khz=" + frequency(t)} {
+		t.Run(vmType, func(t *testing.T) {
+			tier.Deep(t)
+			t.Parallel()
+			shareFolders(t, vmType, commandLine)
+		})
+	}
+}
+
+// shareFolders runs a guest with two folders on a type with shares.
+func shareFolders(t *testing.T, vmType, commandLine string) {
 	defer guest.TakePlace(t)()
-	v := newVM(t, "shares")
+	v := newVM(t, vmType)
 	v.types = "../examples/vmtypes"
 	for _, name := range []string{"one", "two"} {
 		require.NoError(t, os.Mkdir(v.path(name), 0o755))
 		v.write(name+"/from-host", "hello from "+name+"\n")
 	}
-	v.configure("shares", nil, append(kernel(t, ""), "network: []",
+	v.configure(vmType, nil, append(kernel(t, commandLine), "network: []",
 		"options: {shares: [{source: PATH/one, tag: first}, {source: PATH/two, tag: second}]}")...)
 	c := attach(v)
 	v.runs()

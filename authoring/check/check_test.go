@@ -38,7 +38,8 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 	// These devices and processes are omitted if the host lacks them.
 	onHost := map[string]string{
 		"passthrough-graphics-card": "-device vfio-pci", "vsock-without-network": "-device vhost-vsock-pci",
-		"shares-on-debian-12": "the process virtiofsd-share",
+		"shares-on-debian-12": "the process virtiofsd-share", "civirtiofs-job": "the process virtiofsd-share",
+		"gpu-workstation": "-device vfio-pci",
 	}
 	for _, dir := range []string{"../../vmtypes/testdata/golden", "../../examples/vmtypes"} {
 		launch := from(t, dir)
@@ -58,6 +59,10 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 					require.NotEmpty(t, onHost[s.Name()])
 				}
 				require.Empty(t, r.Warnings)
+				if s.NeedsQEMU != "" && r.Untried != "" {
+					require.Contains(t, r.Untried, "needs QEMU")
+					return
+				}
 				if r.Untried != "" { // because of this computer
 					require.Regexp(t, "^it needs (KVM$|a KVM that can do more)", r.Untried)
 					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM)
