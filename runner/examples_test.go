@@ -21,7 +21,7 @@ func TestExamplesRun(t *testing.T) {
 		line        string
 	}{
 		{
-			vmType: "sized",
+			vmType:  "sized",
 			section: []string{"options: {env: production, ticket: OPS-17}"},
 			sees:    "cd /sys; cat devices/system/cpu/possible class/dmi/id/chassis_asset_tag | tr '\\n' ' '; echo",
 			line:    `^0-3 OPS-17 $`,
@@ -33,11 +33,13 @@ func TestExamplesRun(t *testing.T) {
 		},
 		{
 			vmType: "router", section: []string{"maximumCpus: 2", "currentCpus: 2"},
-			sees: "ls /sys/class/net/eth0/queues | tr '\\n' ' '; echo", line: `^rx-0 tx-0 $`, // QEMU's own network has one queue
+			sees: "ls /sys/class/net/eth0/queues | tr '\\n' ' '; echo",
+			line: `^rx-0 tx-0 $`, // QEMU's own network has one queue
 		},
 		{
-			vmType: "old", section: []string{"options: {floppy: disk.img, diskBus: virtio, networkCard: virtio-net-pci}"},
-			sees: "cat /sys/bus/pnp/devices/*/id | grep -c PNP0700", line: `^1$`,
+			vmType:  "old",
+			section: []string{"options: {floppy: disk.img, diskBus: virtio, networkCard: virtio-net-pci}"},
+			sees:    "cat /sys/bus/pnp/devices/*/id | grep -c PNP0700", line: `^1$`,
 		},
 	}
 	for _, g := range guests {

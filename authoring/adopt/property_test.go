@@ -105,6 +105,9 @@ func adoptEdited(
 	base := s.Type
 	if source.Modules[base+".star"] != "" {
 		base = "standard"
+		if slices.Contains(s.Host.Files, "debian-12-arm64") {
+			base = "arm64"
+		}
 	}
 	command, err := adopt.Parse([]byte(edited))
 	require.NoError(t, err, name)

@@ -37,10 +37,10 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 	t.Parallel()
 	etc, share := t.TempDir(), t.TempDir()
 	folder.Fill(t, share, folder.Files{
-		"60-plain.json":    flash("plain of the distribution"),
-		"50-secure.json":   secureDescriptor,
-		"70-hidden.json":   flash("hidden"),
-		"40-memory.json":   `{"description": "no flash", "mapping": {"device": "memory", "filename": "/fw/snp.fd"},
+		"60-plain.json":  flash("plain of the distribution"),
+		"50-secure.json": secureDescriptor,
+		"70-hidden.json": flash("hidden"),
+		"40-memory.json": `{"description": "no flash", "mapping": {"device": "memory", "filename": "/fw/snp.fd"},
 			"features": ["amd-sev-snp"]}`,
 		"35-kernel.json":   `{"description": "none", "mapping": {"device": "kernel", "filename": "/fw/kernel"}}`,
 		"30-broken.json":   `{"description": `,
