@@ -62,7 +62,9 @@ var devices = []Device{
 	{"ib700 diag288 itco", "a watchdog", false},
 	{"pvpanic pvpanic-pci", "the device that reports panics", true},
 	{"vmgenid", "the id of the guest's generation", true},
-	{"virtio-9p-pci vhost-user-fs-pci virtio-9p-device", "a file system shared with the host", false},
+	{"isa-applesmc", "a Mac's system management controller", false},
+	{"floppy", "a floppy drive", false},
+	{"virtio-9p-pci vhost-user-fs-pci virtio-9p-device vhost-user-fs-device", "a file system shared with the host", false},
 	{"vhost-vsock-pci vhost-vsock-device vhost-user-vsock-pci", "a socket to the host (vsock)", false},
 	{"vfio-pci* vfio-ap vfio-ccw", "a device of the host", false},
 	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false},
@@ -76,7 +78,7 @@ var devices = []Device{
 	{"virtio-rng", "a source of random numbers", false},
 
 	// Without a noun: parts of a machine, for -global.
-	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", true},
+	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc virtio-mmio", "", true},
 }
 
 // Nouns of several rows.
@@ -125,7 +127,7 @@ func StockDevices() []string {
 
 // deviceProperties are the properties of -device for all devices.
 var deviceProperties = []Property{
-	{"id mount_tag append rtc type", Text, "", ""},
+	{"id append rtc type", Text, "", ""},
 	{"addr bus masterbus", Text, Address, ""},
 	{
 		"multifunction port nr chassis slot unit lun scsi-id channel index iobase irq cad acpi-index firstport",
@@ -141,7 +143,7 @@ var deviceProperties = []Property{
 	{"rng iothread cryptodev", Text, HostOnly, Object},
 	{"audiodev", Text, HostOnly, AudioDev},
 	{"tpmdev", Text, HostOnly, TPMDev},
-	{"fsdev", Text, "", FSDev},
+	{"fsdev", Text, HostOnly, FSDev},
 
 	{"mac", Text, MAC, ""},
 	{"serial guid wwn model ver vendor product", Text, DiskIdentity, ""},
@@ -152,7 +154,8 @@ var deviceProperties = []Property{
 	{"werror rerror", Text, FailureAction, ""},
 	{"requested-size block-size node size", Unknown, RAM, ""},
 	{"vhost page-per-vq", Unknown, HostOnly, ""},
-	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // guests find a port by its name
+	// Guests find a port by its name, and a folder by its tag.
+	{"name mount_tag disable-legacy disable-modern osk", Text, HardwareFeature, ""},
 	{
 		"write-cache num-queues num_queues queues mq vectors max_outputs max_hostmem xres yres edid ram_size " +
 			"vram_size vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity " +

@@ -287,6 +287,11 @@ var options = []Option{
 		{"file", Reads, HostOnly, ""},
 	}},
 	{Flag: "-object", Backend: "secret*", Guest: HostOnly},
+	{Flag: "-object", Backend: "sev-snp-guest", Known: true, Guest: HardwareFeature, Properties: []Property{
+		{"id", Text, HostOnly, ""},
+		{"cbitpos reduced-phys-bits host-data", Text, HardwareFeature, ""},
+		{"kernel-hashes policy", Unknown, HardwareFeature, ""},
+	}},
 	{Flag: "-object", Backend: "thread-context*", Guest: HostOnly},
 	{Flag: "-object", Backend: "throttle-group", Known: true, Stock: true, Guest: HostOnly, Properties: []Property{
 		{"id", Text, HostOnly, ""},

@@ -27,7 +27,7 @@ var machineProperties = []Property{
 	{"x-option-roms", Unknown, BootOrder, ""},
 	{"memory-backend", Text, RAM, Object},
 	{"hmat nvdimm max-ram-below-4g highmem", Unknown, RAM, ""},
-	{"memory-encryption confidential-guest-support", Text, "", Object},
+	{"memory-encryption confidential-guest-support", Text, HardwareFeature, Object},
 	{"smp smp.*", Unknown, CPUTopology, ""},
 	{"rtc pit", Text, Clock, ""},
 	{"hpet", Unknown, Clock, ""},
@@ -48,7 +48,7 @@ var machineProperties = []Property{
 var globalProperties = []Property{
 	{"lost_tick_policy", Text, Clock, ""},
 	{"secure", Unknown, Firmware, ""},
-	{"disable_s3 disable_s4 acpi-root-pci-hotplug", Unknown, HardwareFeature, ""},
+	{"disable_s3 disable_s4 acpi-root-pci-hotplug force-legacy", Unknown, HardwareFeature, ""},
 	{"acpi-pci-hotplug-with-bridge-support", Unknown, Address, ""},
 	{"noreboot", Unknown, FailureAction, ""},
 }
