@@ -69,7 +69,6 @@ type Cluster struct {
 	CSI string `json:"csi,omitempty"`
 
 	without     []string
-	proxyGates  string
 	auditPolicy string
 	log         func(string)
 	leash       io.WriteCloser // to its guard, see owner.go
@@ -116,7 +115,6 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		if c.Programs, err = oldestPrograms(ctx, c.Programs, c.log); err != nil {
 			return nil, err
 		}
-		c.proxyGates = "NFTablesProxyMode: true" // an alpha feature of this version
 	}
 	if c.Dir == "" {
 		if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {

@@ -40,6 +40,11 @@ func TestVersionsOfKubernetes(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(text), "k8s.io/kubernetes "+version+"\n")
 	}
+	for _, chart := range []string{"chart", "runner-chart"} {
+		text, err := os.ReadFile("../../deploy/" + chart + "/Chart.yaml")
+		require.NoError(t, err)
+		require.Contains(t, string(text), `kubeVersion: ">=`+minorOf(OldestVersion)+`.0-0"`)
+	}
 	promise := fmt.Sprintf("| Kubernetes | %[1]s or newer | %[1]s and %[2]s |", minorOf(OldestVersion),
 		minorOf(KubernetesVersion))
 	require.Contains(t, string(page), promise)

@@ -96,7 +96,7 @@ func (n node) writeConfiguration() error {
 	} {
 		text = strings.NewReplacer("$PODS", n.podRange(), "$DIR", n.nodeDir(), "$PACKAGES",
 			filepath.Join(n.c.Programs, "root"),
-			"$ADDRESS", n.nodeAddress(), "$GATES", n.c.proxyGates, "$CGROUP", n.cgroupName(), "$CLUSTER_PODS", n.c.podNetwork()).Replace(text)
+			"$ADDRESS", n.nodeAddress(), "$CGROUP", n.cgroupName(), "$CLUSTER_PODS", n.c.podNetwork()).Replace(text)
 		if err := os.WriteFile(filepath.Join(n.nodeDir(), file), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("configure %s: %w", n.nodeName(), err)
 		}
@@ -144,7 +144,6 @@ evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available:
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
-featureGates: {$GATES}
 clientConnection: {kubeconfig: $DIR/proxy.kubeconfig}
 clusterCIDR: $CLUSTER_PODS
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}

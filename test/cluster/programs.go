@@ -18,7 +18,7 @@ import (
 // tools/kubernetes and tools/kubernetes-oldest require the same versions.
 const (
 	KubernetesVersion = "v1.37.2"
-	OldestVersion     = "v1.30.14"
+	OldestVersion     = "v1.32.0"
 )
 
 // programs are the names under which kubeall runs as different programs.
