@@ -43,6 +43,11 @@ func (m *run) guestDevices(ctx context.Context) (hardware.Report, error) {
 	if in.Attached, err = m.attachedDevices(ctx); err != nil {
 		return hardware.Report{}, err
 	}
+	cards, err := m.attachedCards(ctx)
+	if err != nil {
+		return hardware.Report{}, err
+	}
+	in.Attached = append(in.Attached, cards...)
 	in.Guest = m.askGuest(ctx)
 	return hardware.New(in), nil
 }
@@ -62,6 +67,27 @@ func (m *run) attachedDevices(ctx context.Context) (list []hardware.Attachment, 
 		}
 		a := hardware.Attachment{ID: id, Serial: serial, Index: plan.NotInConfiguration, CD: reconcile.IsCD(id)}
 		if i := slices.IndexFunc(want, func(w reconcile.Drive) bool { return w.Serial == serial }); i >= 0 {
+			a.Index = want[i].Index
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// attachedCards returns the network cards that were plugged in while the guest was running.
+func (m *run) attachedCards(ctx context.Context) (list []hardware.Attachment, err error) {
+	devices, err := m.listPeripherals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want := m.driver.WantedCards()
+	for _, d := range devices {
+		mac, _, plugged := reconcile.CardOf(d.Name)
+		if !plugged {
+			continue
+		}
+		a := hardware.Attachment{ID: d.Name, MAC: mac, Driver: d.driver(), Index: plan.NotInConfiguration}
+		if i := slices.IndexFunc(want, func(c reconcile.Card) bool { return c.MAC == mac }); i >= 0 {
 			a.Index = want[i].Index
 		}
 		list = append(list, a)

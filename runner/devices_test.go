@@ -89,6 +89,18 @@ func TestNamesInTheGuest(t *testing.T) {
 		require.Equal(t, slot, d.PCI)
 		require.Contains(t, d.Lines[0].Text, "rule disks ")
 	}
+	last := len(section) - 1
+	section[last] = strings.Replace(section[last], "]", ", {type: user, mac: '52:54:00:00:00:03'}]", 1)
+	v.configure("standard", nil, with(append(drives, "{file: "+v.path("c.img")+", serial: late}")...)...)
+	v.becomes("plugged", nicState("52:54:00:00:00:03", status.NICPlugged, ""))
+	c.Do("until [ -e /sys/class/net/eth2 ]; do usleep 10000; done")
+	for _, word := range []string{"eth2", "52:54:00:00:00:03", c.slotOf("net/eth2")} {
+		d, _ := v.deviceNamed(word)
+		require.Equal(t, "vm.network[2]", d.Field, word)
+		require.Equal(t, "virtio-net-pci", d.Driver)
+		require.True(t, d.Attached)
+		require.Contains(t, d.Lines[0].Text, "rule nics ")
+	}
 	c.Do("kill $(cat /tmp/ga.pid)")
 	v.becomes("the agent has gone", func(s status.Status) bool { return s.Guest == nil })
 	d, answers := v.deviceNamed("/dev/vdc")

@@ -25,12 +25,23 @@ type cardSlot struct {
 	Driver string `json:"driver"`
 }
 
+// A peripheral is a device of the machine that has an ID.
+type peripheral struct{ Name, Type string }
+
+// driver returns the driver of the device.
+func (p peripheral) driver() string { return strings.TrimSuffix(strings.TrimPrefix(p.Type, "child<"), ">") }
+
+func (m *run) listPeripherals(ctx context.Context) (devices []peripheral, err error) {
+	question := map[string]string{"path": "/machine/peripheral"}
+	err = m.driver.Query(ctx, qmp.Command{Execute: "qom-list", Arguments: question}, &devices)
+	return devices, err
+}
+
 // pluggedCards returns the network cards that were plugged in while the guest ran, by their ports. It returns a
 // control.Refusal if a target could not recreate such a card.
 func (m *run) pluggedCards(ctx context.Context, want []reconcile.Card) (cards []cardSlot, err error) {
-	var devices []struct{ Name, Type string }
-	question := map[string]string{"path": "/machine/peripheral"}
-	if err := m.driver.Query(ctx, qmp.Command{Execute: "qom-list", Arguments: question}, &devices); err != nil {
+	devices, err := m.listPeripherals(ctx)
+	if err != nil {
 		return nil, err
 	}
 	for _, d := range devices {
@@ -47,8 +58,7 @@ func (m *run) pluggedCards(ctx context.Context, want []reconcile.Card) (cards []
 			return nil, control.Refusal("its network card " + mac + " is plugged in with another configuration than " +
 				want[i].Path() + " has")
 		}
-		driver := strings.TrimSuffix(strings.TrimPrefix(d.Type, "child<"), ">")
-		cards = append(cards, cardSlot{MAC: mac, Place: place, Driver: driver})
+		cards = append(cards, cardSlot{MAC: mac, Place: place, Driver: d.driver()})
 	}
 	slices.SortFunc(cards, func(a, b cardSlot) int { return cmp.Compare(a.Place, b.Place) })
 	return cards, nil

@@ -53,7 +53,7 @@ func newRunnerCommand(args ...string) *cobra.Command {
 	}
 	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newUp(&f), newStart(&f),
 		newRestart(&f), newEdit(&f), newDelete(&f),
-		newAutostart(&f), newLog(&f), newDiskCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
+		newAutostart(&f), newLog(&f), newDiskCommand(&f), newNICCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
@@ -74,7 +74,7 @@ func groupVerbs(root *cobra.Command) {
 	for _, g := range []struct{ title, verbs string }{
 		{"Common commands:", "up create list start stop restart status edit delete"},
 		{"Use a guest:", "console view ssh cp port-forward screenshot vnc"},
-		{"Manage disks, images and snapshots:", "disk image snapshot"},
+		{"Manage disks, images, network cards and snapshots:", "disk image nic snapshot"},
 		{"Examine VMs:", "diff events log plan ps top why"},
 		{"Control a running VM:", "freeze pause reset resume thaw"},
 		{"Move VMs:", "convert migrate receive reclaim"},

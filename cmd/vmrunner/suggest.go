@@ -8,6 +8,7 @@ func suggestVerbs(root *cobra.Command) {
 		"list":         {"ls", "vms", "all"},
 		"disk":         {"vol", "volume", "storage", "createmedium", "qemu-img"},
 		"image":        {"images", "fetch", "remote"},
+		"nic":          {"network", "net", "interface", "attach-interface", "detach-interface", "domif-setlink"},
 		"snapshot":     {"snapshots", "snapshot-create", "snapshot-create-as", "checkpoint", "snap"},
 		"create":       {"launch", "define", "new", "add", "install", "createvm", "virt-install"},
 		"start":        {"up", "boot", "startvm", "poweron", "launch"},

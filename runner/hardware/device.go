@@ -51,10 +51,12 @@ type Line struct {
 	Origin string `json:"origin,omitempty"`
 }
 
-// An Attachment is a disk, attached while the guest was running.
+// An Attachment is a disk or a network card, attached while the guest was running.
 type Attachment struct {
 	ID, Serial string
-	// Index is the index in vm.drives, or plan.NotInConfiguration.
+	// MAC and Driver are the hardware address and the driver of a network card; "" for a disk.
+	MAC, Driver string
+	// Index is the index in vm.drives or vm.network, or plan.NotInConfiguration.
 	Index int
 	// CD means that it is a CD drive.
 	CD bool
@@ -103,8 +105,10 @@ func cardField(mac string, position int, macs []string) string {
 	if index < 0 {
 		return ""
 	}
-	return fmt.Sprintf("vm.network[%d]", index)
+	return networkField(index)
 }
+
+func networkField(index int) string { return fmt.Sprintf("vm.network[%d]", index) }
 
 // linesOf returns the line of an argument, and the lines of its backends.
 func linesOf(p *plan.Plan, argument int) []Line {
@@ -140,12 +144,27 @@ func isBackend(flag string) bool {
 	return false
 }
 
-// ruleLines returns the line of the rule for attached disks.
-func ruleLines(p *plan.Plan) []Line {
-	for i, rule := range p.Rules {
-		if _, is := rule.(plan.Disks); is {
-			return []Line{{printable.Line("rule " + rule.String()), printable.Line(p.RuleOrigin(i).String())}}
+// attachedDevice returns an attached disk or network card, without its place.
+func attachedDevice(p *plan.Plan, a Attachment) Device {
+	d := Device{ID: a.ID, Serial: a.Serial, MAC: a.MAC, Driver: a.Driver, Attached: true, card: a.MAC != ""}
+	field := driveField
+	if d.card {
+		field = networkField
+	} else if rule, found := p.Rules.Disks(); found {
+		d.Driver = rule.Driver
+		if a.CD {
+			d.Driver = rule.CDDriver
 		}
 	}
-	return nil
+	for i, rule := range p.Rules {
+		_, forDisks := rule.(plan.Disks)
+		_, forCards := rule.(plan.NICs)
+		if forDisks && !d.card || forCards && d.card {
+			d.Lines = []Line{{printable.Line("rule " + rule.String()), printable.Line(p.RuleOrigin(i).String())}}
+		}
+	}
+	if a.Index != plan.NotInConfiguration {
+		d.Field = field(a.Index)
+	}
+	return d
 }

@@ -48,22 +48,11 @@ type Mount struct {
 	Disk  Disk
 }
 
-// New returns the devices of a machine: devices of the plan, devices of the machine type, and attached disks.
+// New returns the devices of a machine: devices of the plan, devices of the machine type, and attached devices.
 func New(in Input) Report {
 	r := Report{Devices: devicesOf(in.Plan, in.MACs)}
-	lines := ruleLines(in.Plan)
 	for _, a := range in.Attached {
-		d := Device{ID: a.ID, Serial: a.Serial, Attached: true, Lines: lines}
-		if rule, found := in.Plan.Rules.Disks(); found {
-			d.Driver = rule.Driver
-			if a.CD {
-				d.Driver = rule.CDDriver
-			}
-		}
-		if a.Index != plan.NotInConfiguration {
-			d.Field = driveField(a.Index)
-		}
-		r.Devices = append(r.Devices, d)
+		r.Devices = append(r.Devices, attachedDevice(in.Plan, a))
 	}
 	r.addPlaces(in)
 	if in.Guest != nil {
@@ -204,9 +193,12 @@ func (r *Report) findNamed(name string) *Device {
 // addUsualNames adds the names that Linux gives devices without a name. Linux counts network cards and virtio disks
 // while it scans the buses, and udev names cards after their PCI address.
 func (r *Report) addUsualNames(in Input) {
-	disks, cards, started := 0, 0, 0
+	disks, cards, started, startedCards := 0, 0, 0, 0
 	for i := range r.Devices {
 		d := &r.Devices[i]
+		if d.isCard() && !d.Attached {
+			startedCards++
+		}
 		if qemuopt.IsVirtioDisk(d.Driver) && !d.Attached {
 			started++
 			if d.PCI == "" {
@@ -228,15 +220,21 @@ func (r *Report) addUsualNames(in Input) {
 			if len(d.Names) == 0 && !r.knowsDisks() {
 				d.addName("/dev/vd" + lettersOf(number))
 			}
-		case d.MAC != "" || d.card:
+		case d.isCard():
+			number := &cards
+			if d.Attached {
+				number = &startedCards
+			}
 			if len(d.Names) == 0 {
-				d.addName(fmt.Sprintf("eth%d", cards))
+				d.addName(fmt.Sprintf("eth%d", *number))
 				d.addName(slotName(d.PCI))
 			}
-			cards++
+			*number++
 		}
 	}
 }
+
+func (d *Device) isCard() bool { return d.MAC != "" || d.card }
 
 // knowsDisks reports whether the agent has reported disks.
 func (r *Report) knowsDisks() bool {

@@ -99,7 +99,7 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 	if err == nil {
 		c = DiskChange{Running: review.Running, Warnings: review.Warnings, Disk: Disk{Name: d.Serial}}
 		if err = vm.awaitAttached(ctx, r, &c, what, generation); err != nil {
-			err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, r, text, before))
+			err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, text, before))
 		}
 	}
 	if _, there := os.Lstat(file); err != nil && missing != nil && there == nil {
@@ -153,7 +153,7 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 	}
 	c = DiskChange{Disk: vm.diskOf(i, d), Running: review.Running, Warnings: review.Warnings}
 	if err = vm.awaitDetached(ctx, r, &c, what, generation); errors.As(err, new(*refusedError)) {
-		err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, r, text, before))
+		err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, text, before))
 	}
 	return c, err
 }
@@ -297,14 +297,13 @@ const readTime = 5 * time.Second
 // putBack restores the text of the configuration, and returns a description of the result. It waits until the
 // runner has read the restored text; otherwise the runner would not notice an immediate repetition of the same
 // change.
-func (vm *VM) putBack(ctx context.Context, r DiskRequest, changed, before []byte) string {
-	r.Limit = readTime
+func (vm *VM) putBack(ctx context.Context, changed, before []byte) string {
 	read := anyGeneration
 	seen := func(s *status.Status) (bool, error) {
 		read = int(s.Configuration.Generation)
 		return true, nil
 	}
-	refused := vm.followRunner(ctx, r, anyGeneration, seen)
+	refused := vm.followRunner(ctx, readTime, anyGeneration, seen)
 	now, err := vm.readText()
 	if err == nil && string(now) != string(changed) {
 		err = ErrChanged
@@ -317,7 +316,7 @@ func (vm *VM) putBack(ctx context.Context, r DiskRequest, changed, before []byte
 	}
 	if refused == nil {
 		// without an answer, the runner has no time for the next change anyway
-		_ = vm.followRunner(ctx, r, int64(read), seen)
+		_ = vm.followRunner(ctx, readTime, int64(read), seen)
 	}
 	return "the configuration is as it was"
 }

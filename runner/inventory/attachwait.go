@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"vmop/runner/control"
 	"vmop/runner/prepare"
@@ -32,7 +33,8 @@ func (e *refusedError) Error() string { return "the runner refuses the configura
 // awaitAttached waits until the guest has received a disk from a configuration newer than a generation. If that needs
 // a restart, it sets c.Later to the reason.
 func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.startedVM(ctx, c, "attach")
+	running, later, err := vm.startedVM(ctx, c.Running, "attach")
+	c.Later = later
 	switch {
 	case running == nil:
 		return err
@@ -47,7 +49,7 @@ func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		return nil
 	}
 	last := "the runner has not begun"
-	err = vm.followRunner(ctx, r, after, func(s *status.Status) (bool, error) {
+	err = vm.followRunner(ctx, r.Limit, after, func(s *status.Status) (bool, error) {
 		d := driveOf(s, c.Disk.Name)
 		switch {
 		case d == nil:
@@ -76,7 +78,8 @@ func (vm *VM) awaitAttached(ctx context.Context, r DiskRequest, c *DiskChange, w
 
 // awaitDetached waits until the guest has released a disk.
 func (vm *VM) awaitDetached(ctx context.Context, r DiskRequest, c *DiskChange, what string, after int64) error {
-	running, err := vm.startedVM(ctx, c, "detach")
+	running, later, err := vm.startedVM(ctx, c.Running, "detach")
+	c.Later = later
 	switch {
 	case running == nil:
 		return err
@@ -85,7 +88,7 @@ func (vm *VM) awaitDetached(ctx context.Context, r DiskRequest, c *DiskChange, w
 		return nil
 	}
 	last := "the runner has not begun"
-	err = vm.followRunner(ctx, r, after, func(s *status.Status) (bool, error) {
+	err = vm.followRunner(ctx, r.Limit, after, func(s *status.Status) (bool, error) {
 		d := driveOf(s, c.Disk.Name)
 		if d == nil {
 			return true, nil
@@ -106,31 +109,33 @@ func (vm *VM) awaitDetached(ctx context.Context, r DiskRequest, c *DiskChange, w
 	return nil
 }
 
-// startedVM returns the VM, as it was started, if its runner attaches or detaches the disk. It returns nil if there
-// is no need to wait; c.Later may contain the reason.
-func (vm *VM) startedVM(ctx context.Context, c *DiskChange, what string) (*prepare.VM, error) {
-	if !c.Running {
-		return nil, nil
+// startedVM returns a VM, as it was started, if its runner can attach or detach a device. It returns nil if there is no
+// need to wait; later may contain the reason.
+func (vm *VM) startedVM(ctx context.Context, isRunning bool, what string) (
+	running *prepare.VM, later string, err error,
+) {
+	if !isRunning {
+		return nil, "", nil
 	}
-	running, err := vm.preparedAtStart(ctx)
+	running, err = vm.preparedAtStart(ctx)
 	if running == nil && err == nil {
-		c.Later = "there is no runner that could " + what + " it now"
+		later = "there is no runner that could " + what + " it now"
 		if vm.Problem != "" {
-			c.Later += ": " + vm.Problem
+			later += ": " + vm.Problem
 		}
 	}
-	return running, err
+	return running, later, err
 }
 
 // errLate reports that the time limit is exceeded.
 var errLate = errors.New("too late")
 
 // followRunner passes the runner's statuses to enough until it returns true. It skips statuses with a configuration up
-// to generation after. The error is errLate after the limit of the request, or a *refusedError.
+// to generation after. The error is errLate after the limit, or a *refusedError.
 func (vm *VM) followRunner(
-	ctx context.Context, r DiskRequest, after int64, enough func(*status.Status) (bool, error),
+	ctx context.Context, limit time.Duration, after int64, enough func(*status.Status) (bool, error),
 ) error {
-	limited, cancel := context.WithTimeoutCause(ctx, r.Limit, errLate)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
 	client, err := vm.Dial(limited)
 	var events *control.Events
