@@ -29,7 +29,9 @@ type cardSlot struct {
 type peripheral struct{ Name, Type string }
 
 // driver returns the driver of the device.
-func (p peripheral) driver() string { return strings.TrimSuffix(strings.TrimPrefix(p.Type, "child<"), ">") }
+func (p peripheral) driver() string {
+	return strings.TrimSuffix(strings.TrimPrefix(p.Type, "child<"), ">")
+}
 
 func (m *run) listPeripherals(ctx context.Context) (devices []peripheral, err error) {
 	question := map[string]string{"path": "/machine/peripheral"}

@@ -53,7 +53,8 @@ func newRunnerCommand(args ...string) *cobra.Command {
 	}
 	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newUp(&f), newStart(&f),
 		newRestart(&f), newEdit(&f), newDelete(&f),
-		newAutostart(&f), newLog(&f), newDiskCommand(&f), newNICCommand(&f), newImage(), newSnapshot(&f), newReclaim(&f))
+		newAutostart(&f), newLog(&f), newDiskCommand(&f), newNICCommand(&f), newImage(),
+		newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",

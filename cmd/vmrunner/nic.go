@@ -78,8 +78,8 @@ func (c *nicChange) addFlags(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the changed configuration without saving it")
 }
 
-// run changes a network card, and prints the result.
-func (c *nicChange) run(
+// changeNIC changes a network card, and prints the result.
+func (c *nicChange) changeNIC(
 	cmd *cobra.Command, vm string, do func(*inventory.Inventory, inventory.NICRequest) (inventory.NICChange, error),
 	done string,
 ) error {
@@ -164,7 +164,9 @@ func newNICAttach(f *flags) *cobra.Command {
 				return err
 			}
 		}
-		return c.run(cmd, args[0], func(all *inventory.Inventory, r inventory.NICRequest) (inventory.NICChange, error) {
+		return c.changeNIC(cmd, args[0], func(
+			all *inventory.Inventory, r inventory.NICRequest,
+		) (inventory.NICChange, error) {
 			return all.AttachNIC(cmd.Context(), r, n)
 		}, "the card is plugged in; see its name in the guest by: vmrunner nic list "+args[0])
 	}
@@ -215,7 +217,9 @@ func newNICDetach(f *flags) *cobra.Command {
 	}
 	c.addFlags(cmd, "release the card")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.run(cmd, args[0], func(all *inventory.Inventory, r inventory.NICRequest) (inventory.NICChange, error) {
+		return c.changeNIC(cmd, args[0], func(
+			all *inventory.Inventory, r inventory.NICRequest,
+		) (inventory.NICChange, error) {
 			return all.DetachNIC(cmd.Context(), r, args[1])
 		}, "the guest has released the card")
 	}
@@ -242,7 +246,9 @@ func newNICSet(f *flags) *cobra.Command {
 		if err := oneWord("--link", link, vmspec.Choices("vm.network[].link")); err != nil {
 			return err
 		}
-		return c.run(cmd, args[0], func(all *inventory.Inventory, r inventory.NICRequest) (inventory.NICChange, error) {
+		return c.changeNIC(cmd, args[0], func(
+			all *inventory.Inventory, r inventory.NICRequest,
+		) (inventory.NICChange, error) {
 			return all.SetLink(cmd.Context(), r, args[1], vmspec.LinkState(link))
 		}, "the link is "+link)
 	}
@@ -272,7 +278,8 @@ func (f *flags) completeNIC(cmd *cobra.Command, args []string, word string) ([]s
 	list, _ := all.NICs(cmd.Context(), args[0]) // the verb itself reports the error
 	for _, c := range list {
 		if c.MAC != "" {
-			names = append(names, cobra.CompletionWithDesc(c.MAC, strings.Join(append(c.Names, string(c.Network)), " ")))
+			about := strings.Join(append(c.Names, string(c.Network)), " ")
+			names = append(names, cobra.CompletionWithDesc(c.MAC, about))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

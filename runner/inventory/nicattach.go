@@ -21,8 +21,8 @@ type NICChange struct {
 	Text []byte
 	// Unchanged reports that the configuration already was as requested.
 	Unchanged bool
-	// Running reports whether the VM is running. Its machine is as configured, unless Later gives the reason for a delay,
-	// and its end.
+	// Running reports whether the VM is running. Its machine is as configured, unless Later gives the reason for a
+	// delay, and its end.
 	Running bool
 	Later   string
 	// Warnings about the configuration, for people.
@@ -35,7 +35,7 @@ type NICRequest struct {
 	VM string
 	// Limit is the time for the guest of a running VM.
 	Limit time.Duration
-	// DryRun computes the changed configuration and its effect, and changes nothing.
+	// DryRun computes the changed configuration and its effect without saving it.
 	DryRun bool
 	// Tell is called with the current step and what it waits for.
 	Tell func(step, text string)
@@ -67,7 +67,7 @@ func (inv *Inventory) AttachNIC(ctx context.Context, r NICRequest, n vmspec.Netw
 	all.Network = append(slices.Clone(e.networks), n)
 	c.NIC = nicOf(r.VM, at, all.WithDefaults().Network[at])
 	c.NIC.MAC = n.MAC
-	return c, e.apply(ctx, r, &c, func(running *prepare.VM, after int64) error {
+	return c, e.applyNetworks(ctx, r, &c, func(running *prepare.VM, after int64) error {
 		return e.awaitPlugged(ctx, r, &c, running, after)
 	}, func(error) bool { return true })
 }
@@ -88,8 +88,8 @@ func (inv *Inventory) DetachNIC(ctx context.Context, r NICRequest, word string) 
 	if at >= 0 {
 		for i := at + 1; i < len(e.networks) && err == nil; i++ {
 			if e.vm.configuredMAC(i) == "" && e.networks[i].MAC != "" {
-				e.text, err = yamlfile.Edit(e.text, strconv.Quote(e.networks[i].MAC), e.section, "vm", "network", strconv.Itoa(i),
-					"mac")
+				mac := strconv.Quote(e.networks[i].MAC)
+				e.text, err = yamlfile.Edit(e.text, mac, e.section, "vm", "network", strconv.Itoa(i), "mac")
 			}
 		}
 		if err == nil {
@@ -99,7 +99,7 @@ func (inv *Inventory) DetachNIC(ctx context.Context, r NICRequest, word string) 
 			return c, fmt.Errorf("%s: %w", e.what, err)
 		}
 	}
-	return c, e.apply(ctx, r, &c, func(running *prepare.VM, after int64) error {
+	return c, e.applyNetworks(ctx, r, &c, func(running *prepare.VM, after int64) error {
 		return e.awaitUnplugged(ctx, r, &c, running, after)
 	}, func(err error) bool { return errors.As(err, new(*refusedError)) })
 }
@@ -127,7 +127,7 @@ func (inv *Inventory) SetLink(ctx context.Context, r NICRequest, word string, li
 		}
 	}
 	c.NIC.Link = link
-	return c, e.apply(ctx, r, &c, func(running *prepare.VM, after int64) error {
+	return c, e.applyNetworks(ctx, r, &c, func(running *prepare.VM, after int64) error {
 		return e.awaitLink(ctx, r, &c, running, after)
 	}, func(error) bool { return true })
 }
@@ -198,9 +198,9 @@ func (e *networkEdit) freeMAC() string {
 	}
 }
 
-// apply saves the changed configuration, and waits for the running machine. If that fails, it restores the
+// applyNetworks saves the changed configuration, and waits for the running machine. If that fails, it restores the
 // configuration where restore permits it.
-func (e *networkEdit) apply(
+func (e *networkEdit) applyNetworks(
 	ctx context.Context, r NICRequest, c *NICChange, wait func(running *prepare.VM, after int64) error,
 	restore func(error) bool,
 ) error {

@@ -204,7 +204,7 @@ func (vm *VM) findNIC(list []NIC, word string) (NIC, error) {
 	return NIC{}, fmt.Errorf("%s has no network card %s (%s)", vm.Name, word, hint)
 }
 
-// usualMAC returns a hardware address in its usual form; "" if the text is no address.
+// usualMAC returns a hardware address in its usual form; "" if the text is not an address.
 func usualMAC(text string) string {
 	mac, err := net.ParseMAC(text)
 	if err != nil {
@@ -214,4 +214,3 @@ func usualMAC(text string) string {
 }
 
 func sameMAC(a, b string) bool { return a != "" && usualMAC(a) == usualMAC(b) }
-

@@ -44,7 +44,8 @@ func (h *here) cards() []NIC {
 func TestANetworkCardComesAndGoesWhileTheGuestRuns(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
-	before := "# of the office\n" + strings.Replace(string(text("web", strings.TrimSuffix(boots(t), "drives:\n"))), "network: []",
+	plain := string(text("web", strings.TrimSuffix(boots(t), "drives:\n")))
+	before := "# of the office\n" + strings.Replace(plain, "network: []",
 		"network: # the first is eth0\n    - {type: user}", 1)
 	h.write("user/vmrunner/web.yaml", []byte(before))
 	require.NoError(t, h.Start(t.Context(), "web"))
@@ -57,8 +58,8 @@ func TestANetworkCardComesAndGoesWhileTheGuestRuns(t *testing.T) {
 	require.Equal(t, mac, got.NIC.MAC)
 	require.Equal(t, strings.Replace(before, "{type: user}\n",
 		"{type: user}\n    - type: user\n      mac: "+mac+"\n      net: 10.3.0.0/24\n", 1), h.configured())
-	c.Do("until n=$(grep -l " + mac + " /sys/class/net/*/address | cut -d/ -f5) && [ -n \"$n\" ]; do usleep 100000; done; " +
-		"ip link set $n up")
+	c.Do("until n=$(grep -l " + mac + " /sys/class/net/*/address | cut -d/ -f5) && [ -n \"$n\" ]; " +
+		"do usleep 100000; done; ip link set $n up")
 	list := h.cards()
 	require.Len(t, list, 2)
 	require.Equal(t, []string{"", ""}, []string{list[0].Pending, list[1].Pending})
@@ -161,7 +162,8 @@ func TestNetworkCardsOfAStoppedVM(t *testing.T) {
 	_, err := h.DetachNIC(t.Context(), nicRequest(wait.Longest), "netwrk[1]")
 	require.EqualError(t, err, "web has no network card netwrk[1] (did you mean network[1]?)")
 	now := h.configured()
-	_, err = h.AttachNIC(t.Context(), nicRequest(wait.Longest), vmspec.Network{Type: vmspec.NetworkTap, Net: "10.6.0.0/24"})
+	wrong := vmspec.Network{Type: vmspec.NetworkTap, Net: "10.6.0.0/24"}
+	_, err = h.AttachNIC(t.Context(), nicRequest(wait.Longest), wrong)
 	require.ErrorContains(t, err, "vm.network[3].net: ")
 	require.Equal(t, now, h.configured())
 	set, err := h.SetLink(t.Context(), nicRequest(wait.Longest), "network[0]", vmspec.LinkDown)

@@ -136,7 +136,9 @@ func (e *networkEdit) awaitLink(
 	}
 	err := e.vm.followRunner(ctx, r.Limit, after, func(s *status.Status) (bool, error) {
 		path := fmt.Sprintf("vm.network[%d]", c.NIC.Place)
-		i := slices.IndexFunc(s.Problems, func(p status.Problem) bool { return p.Path == path || p.Path == path+".link" })
+		i := slices.IndexFunc(s.Problems, func(p status.Problem) bool {
+			return p.Path == path || p.Path == path+".link"
+		})
 		if i >= 0 {
 			return false, errors.New(s.Problems[i].Message)
 		}
