@@ -10,6 +10,7 @@ import (
 	"vmop/runner/machine/reconcile"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -37,6 +38,8 @@ func (e *networkEdit) whyNotPlugged(ctx context.Context, running *prepare.VM, c 
 		return reason, nil
 	case !has:
 		return "the VM type has no ports for network cards that are plugged in while the guest is running", nil
+	case c.Network == vmspec.NetworkPasst:
+		return "a network of type passt needs a process next to QEMU, which is started only with the VM", nil
 	case !slices.Contains(rule.Types, string(c.Network)):
 		return fmt.Sprintf("a network of type %s can't be added while the guest is running", c.Network), nil
 	case startedWithNIC(running, c.MAC):
