@@ -150,7 +150,7 @@ func TestNetworkCardsOfAStoppedVM(t *testing.T) {
 		"    - {type: user, net: 10.3.0.0/24}\n    - type: user # last\n      net: 10.4.0.0/24", 1))
 	require.Empty(t, h.cards()[1].MAC, "the VM has no uuid yet")
 	const uuid = "1a36b9c7-5b1d-4b0a-8f0e-6a4b8c1e2d3f"
-	before = h.rewrite(strings.Replace(before, "name: web\n", "name: web\n    uuid: "+uuid+"\n", 1))
+	h.rewrite(strings.Replace(before, "name: web\n", "name: web\n    uuid: "+uuid+"\n", 1))
 	gone := h.detachNIC("vm.network[0]")
 	require.False(t, gone.Running)
 	require.Contains(t, h.configured(), "# of the office")
