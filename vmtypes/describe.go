@@ -22,6 +22,8 @@ type Description struct {
 	APIVersion int `json:"apiVersion"`
 	// Options are the declared options, in the order of the source, with their places.
 	Options []Option `json:"options"`
+	// Sizing contains sizes of new VMs; zero if the type declares none.
+	Sizing Sizing `json:"sizing,omitzero"`
 	// Modules are all modules of the type. The module that defines launch comes first. Each module precedes the
 	// modules that it loads.
 	Modules []Module `json:"modules"`
@@ -125,7 +127,7 @@ func (f Function) Signature() string {
 func (t *Type) Describe() Description {
 	d := Description{
 		Name: t.name, Stock: strings.HasPrefix(t.entry, stockPrefix), APIVersion: t.apiVersion,
-		Options: t.options.options, Modules: []Module{},
+		Options: t.options.options, Sizing: t.sizing, Modules: []Module{},
 	}
 	if d.Options == nil {
 		d.Options = []Option{}

@@ -21,6 +21,7 @@ type Type struct {
 	launch  *starlark.Function
 	// defaults decides sizes; nil if the type leaves them to package vmspec.
 	defaults *starlark.Function
+	sizing   Sizing
 	options  declared
 	// apiVersion is the version of the language; 0 for types that are older than language versions.
 	apiVersion int
@@ -47,12 +48,16 @@ func loadType(ctx context.Context, name, entry string, version int, read func(st
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
+	sizing, err := readSizing(m.globals)
+	if err != nil {
+		return nil, fmt.Errorf("VM type %s: %s: %w", name, m.name, err)
+	}
 	if m.version > 0 {
 		version = m.version
 	}
 	t := &Type{
 		name: name, entry: entry, apiVersion: version, modules: l.order, launch: launch, defaults: defaults,
-		records: new(records), generation: Generation,
+		records: new(records), generation: Generation, sizing: sizing,
 	}
 	if version == 0 {
 		t.options.free = true

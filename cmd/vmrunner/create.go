@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +20,6 @@ import (
 	"vmop/runner/inventory"
 	"vmop/runner/prepare/images"
 	"vmop/vmspec"
-	"vmop/vmtypes"
 )
 
 // creation contains the flags of create.
@@ -36,16 +33,18 @@ type creation struct {
 }
 
 const createText = "Create the configuration ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as\n" +
-	"root or with --system. On a terminal, create prompts for missing values: press Return to\n" +
-	"accept the default, or type - to leave a value empty. The configuration is checked,\n" +
-	"saved and shown. New disks are created at the first start, in the VM's data directory.\n\n" +
+	"root or with --system. The configuration is checked, saved and shown. New disks are created\n" +
+	"at the first start, in the VM's data directory.\n\n" +
+	"Without flags that name an image, a CD, a disk or a configuration to copy, create prompts\n" +
+	"for missing values on a terminal: press Return to accept the default, or type - to leave a\n" +
+	"value empty.\n\n" +
 	"--from copies an existing configuration instead. Relative paths still refer to the same\n" +
 	"files.\n\n" +
 	"If a deleted VM of this name left data behind, use --keep-data or --fresh."
 
-const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB --cd ~/debian-12.iso
-  vmrunner create web --image debian/12 --disk 20GiB
-  vmrunner create win --type windows --disk 64GiB --cd ~/win11.iso --set vm.options.tpm=true
+const createExamples = `  vmrunner create web --image debian/12
+  vmrunner create web --cpus 2 --ram 4GiB --disk 40GiB --cd ~/debian-12.iso
+  vmrunner create win --type windows --cd ~/win11.iso
   vmrunner create db --from ~/.config/vmrunner/web.yaml --set vm.maximumCpus=4`
 
 func newCreate(f *flags) *cobra.Command {
@@ -69,9 +68,10 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	d := &c.draft
 	p := cmd.Flags()
 	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `TYPE`, such as windows (see vmrunner vmtype list)")
-	p.IntVar(&d.CPUs, "cpus", 0, "`NUMBER` of CPUs (default 1)")
-	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default 1GiB)")
-	p.StringArrayVar(&d.Disks, "disk", nil, "`SIZE` of a new disk, or path of an existing image; may be repeated")
+	p.IntVar(&d.CPUs, "cpus", 0, "`NUMBER` of CPUs (default as many as the computer has, at most 4)")
+	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default a quarter of the computer's RAM, at\nmost 4GiB)")
+	p.StringArrayVar(&d.Disks, "disk", nil, 
+		"`SIZE` of a new disk, path of an existing image, or none; may be repeated\n(default 20GiB)")
 	p.StringVar(&d.Image, "image", "",
 		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12 (see\nvmrunner image list --known)")
 	p.StringVar(&d.CD, "cd", "", "`MEDIUM` in a CD drive: a path or a URL")
@@ -189,6 +189,11 @@ func (f *flags) mayRemove(cmd *cobra.Command, l *inventory.Leftover, yes bool) e
 	return nil
 }
 
+// asksNothing reports whether the flags suffice to create a VM, or nobody can answer.
+func (c *creation) asksNothing(cmd *cobra.Command) bool {
+	return c.yes || !onTerminal() || slices.ContainsFunc([]string{"image", "cd", "disk", "from"}, cmd.Flags().Changed)
+}
+
 // configurationText returns the requested configuration.
 func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
 	if cmd.Flags().Changed("cpus") && c.draft.CPUs < 1 {
@@ -208,15 +213,18 @@ func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventor
 	if c.draft.Image != "" && !cmd.Flags().Changed("user") { // an image has no password
 		user = ownName()
 	}
-	if c.yes || !onTerminal() {
+	if c.asksNothing(cmd) {
 		c.draft.User = cmp.Or(c.draft.User, user)
 	} else {
-		if err := c.askMissing(cmd, all, user); err != nil {
+		if err := c.askMissing(cmd, all); err != nil {
 			return nil, err
 		}
 	}
 	if err := c.completeDraft(); err != nil {
 		return nil, cli.UsageError{Err: err}
+	}
+	if err := all.Suggest(cmd.Context(), &c.draft); err != nil {
+		return nil, err
 	}
 	if err := c.warnOfSize(cmd); err != nil {
 		return nil, err
@@ -244,7 +252,7 @@ func (c *creation) completeDraft() (err error) {
 		return err
 	}
 	for i, disk := range d.Disks {
-		if _, e := vmspec.ParseBytes(disk); e != nil {
+		if isSize(disk) != nil && !slices.Equal(d.Disks, []string{inventory.NoDisk}) {
 			if d.Disks[i], err = existingFile(disk); err != nil {
 				return fmt.Errorf("--disk %s is neither a size such as 20GiB nor an image: %w", disk, err)
 			}
@@ -310,7 +318,7 @@ func (c *creation) completeImage() error {
 		}
 	}
 	d.Image = source.Text
-	if len(d.Disks) > 0 && isSize(d.Disks[0]) != nil {
+	if len(d.Disks) > 0 && isSize(d.Disks[0]) != nil && d.Disks[0] != inventory.NoDisk {
 		return fmt.Errorf("--disk %s: the first disk is created from --image, so use its size", d.Disks[0])
 	}
 	return nil
@@ -336,129 +344,4 @@ func publicKey() string {
 		}
 	}
 	return ""
-}
-
-// askMissing asks the user for the values that no flag has set. It suggests user as the name of the guest's user.
-func (c *creation) askMissing(cmd *cobra.Command, all *inventory.Inventory, user string) error {
-	q, d := newQuestions(cmd), &c.draft
-	var about vmtypes.Description
-	isType := func(answer string) (err error) {
-		about, err = all.DescribeType(cmd.Context(), answer)
-		return err
-	}
-	isCount := func(answer string) error {
-		if n, err := strconv.Atoi(answer); err != nil || n < 1 {
-			return errors.New("must be a number, at least 1")
-		}
-		return nil
-	}
-	var cpus, disk string
-	for _, question := range []struct {
-		flag, text, standard string
-		check                func(string) error
-		answer               *string
-	}{
-		{"type", "VM type", config.DefaultVMType, isType, &d.Type},
-		{"cpus", "CPUs", strconv.Itoa(min(2, runtime.NumCPU())), isCount, &cpus},
-		{"ram", "RAM", "2 GiB", isSize, &d.RAM},
-		{"image", "Image of the disk, such as debian/12", "", c.isImage, &d.Image},
-		{"disk", "Disk: size of a new disk, or path of an image", usualDisk, isDisk, &disk},
-		{"cd", "CD: path or URL", "", isMedium, &d.CD},
-		{"user", "User that cloud-init makes, for ssh", user, nil, &d.User},
-	} {
-		if cmd.Flags().Changed(question.flag) {
-			continue
-		}
-		answer, err := q.promptUntil(question.text, question.standard, question.check)
-		if err != nil {
-			return err
-		}
-		*question.answer = answer
-	}
-	if cpus != "" {
-		d.CPUs, _ = strconv.Atoi(cpus) // prompt has checked it
-	}
-	if disk != "" {
-		d.Disks = []string{disk}
-	}
-	if d.User != "" && c.keyFile == "" {
-		var err error
-		if c.keyFile, err = q.promptUntil("Public key of the user", publicKey(), isKey); err != nil {
-			return err
-		}
-	}
-	if cmd.Flags().Changed("type") {
-		if err := isType(d.Type); err != nil {
-			return err
-		}
-	}
-	return c.askOptions(q, about)
-}
-
-func isKey(file string) error {
-	if file == "" {
-		return nil
-	}
-	_, err := existingFile(file)
-	return err
-}
-
-// askOptions asks for the mandatory options of the VM type and, if the user agrees, for its optional options. It
-// skips optional lists, dicts and records.
-func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
-	more := false
-	if slices.ContainsFunc(about.Options, func(o vmtypes.Option) bool { return !o.Mandatory }) {
-		var err error
-		if more, err = q.askYesNo("Set options of the VM type "+about.Name+"?", false); err != nil {
-			return err
-		}
-	}
-	heading := ""
-	for _, option := range vmtypes.ByGroup(about.Options) {
-		if !option.Mandatory && (!more || formOf(option) != "" || option.Deprecated != "") {
-			continue
-		}
-		if option.Group != heading {
-			heading = option.Group
-			q.show("\n", cli.Printable(heading), "\n")
-		}
-		if err := c.askOption(q, option); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// askOption asks for the value of one option.
-func (c *creation) askOption(q *questions, option vmtypes.Option) error {
-	if option.Doc != "" {
-		q.show("# ", option.Doc, "\n")
-	}
-	standard, form := option.DefaultRule, formOf(option)
-	if n, number := option.Default.(int64); number {
-		standard = option.Number(n)
-	} else if option.Default != nil {
-		standard = fmt.Sprint(option.Default)
-	}
-	answer, err := q.promptUntil(firstNonEmpty(option.Label, option.Name), standard, func(answer string) error {
-		switch {
-		case answer == "" && option.Mandatory:
-			return errors.New("the VM type needs it")
-		case answer == "" || answer == standard:
-			return nil
-		case form != "" && (answer[0] != form[0] || answer[len(answer)-1] != form[len(form)-1]):
-			return fmt.Errorf("must be a %s in YAML, such as %s", option.Type, form)
-		case form != "":
-			return nil
-		}
-		return option.CheckText(answer)
-	})
-	if err != nil || answer == standard {
-		return err
-	}
-	if option.Type == "string" || option.Type == "file" {
-		answer = strconv.Quote(answer)
-	}
-	c.draft.Settings = append(c.draft.Settings, "vm.options."+option.Name+"="+answer)
-	return nil
 }

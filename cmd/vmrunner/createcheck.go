@@ -43,7 +43,7 @@ func flagOf(path string, d *inventory.Draft) (flag, value string) {
 	switch path {
 	case "vmType":
 		return "--type", d.Type
-	case "vm.maximumCpus":
+	case "vm.currentCpus", "vm.maximumCpus":
 		return "--cpus", fmt.Sprint(d.CPUs)
 	case "vm.maximumRam":
 		return "--ram", d.RAM

@@ -2,18 +2,15 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"vmop/internal/cli"
 	"vmop/runner/inventory"
-	"vmop/vmspec"
 )
 
 // arrival contains the flags of up.
@@ -31,8 +28,9 @@ func newUp(f *flags) *cobra.Command {
 		Long: "Create the VM NAME if it doesn't exist, start it if it isn't running, and wait until its\n" +
 			"guest's agent or SSH server answers. Then show how to use the guest.\n" +
 			"Ctrl-C stops waiting, and ends a VM that is still starting.\n\n" +
-			"The flags describe a new VM. up asks no questions if one of them names an image, a CD, a\n" +
-			"disk or a configuration to copy.",
+			"up does not wait for a guest without a network, or without a user for ssh (--user, which\n" +
+			"--image implies).\n\n" +
+			"The flags describe a new VM, as for create.",
 		Example: "  vmrunner up web --image debian/12\n" +
 			"  vmrunner up win --type windows --disk 64GiB --cd ~/win11.iso\n" +
 			"  vmrunner up web",
@@ -42,14 +40,6 @@ func newUp(f *flags) *cobra.Command {
 	own := []string{"no-wait", "timeout", "yes"}
 	cmd.Flags().BoolVar(&u.noWait, "no-wait", false, "return when the guest is running")
 	cmd.Flags().DurationVar(&u.limit, "timeout", 0, "stop waiting after this `DURATION`, such as 5m (default no limit)")
-	for flag, standard := range map[string]string{
-		"cpus": "default as many as the computer has, at most 4", "ram": "default a quarter of the computer's RAM, at most 4GiB",
-		"disk": "default 20GiB",
-	} {
-		of := cmd.Flags().Lookup(flag)
-		of.Usage, _, _ = strings.Cut(of.Usage, " (default")
-		of.Usage += "\n(" + standard + ")"
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		u.draft.Name = args[0]
 		all, err := f.checkingInventory(cmd)
@@ -57,8 +47,6 @@ func newUp(f *flags) *cobra.Command {
 			return err
 		}
 		if !slices.Contains(all.Names(), u.draft.Name) {
-			u.yes = u.yes || slices.ContainsFunc([]string{"image", "cd", "disk", "from"}, cmd.Flags().Changed)
-			u.suggest(cmd)
 			if err := u.createVM(cmd, all); err != nil {
 				return err
 			}
@@ -69,23 +57,6 @@ func newUp(f *flags) *cobra.Command {
 		return u.bringUp(cmd, all)
 	}
 	return cmd
-}
-
-// suggest sets the sizes that are neither given nor asked for.
-func (u *arrival) suggest(cmd *cobra.Command) {
-	if u.from != "" || !u.yes && onTerminal() {
-		return
-	}
-	cpus, ram := suggestSizes()
-	if !cmd.Flags().Changed("cpus") {
-		u.draft.CPUs = cpus
-	}
-	if !cmd.Flags().Changed("ram") {
-		u.draft.RAM = ram.String()
-	}
-	if !cmd.Flags().Changed("disk") {
-		u.draft.Disks = []string{usualDisk}
-	}
 }
 
 // changedFlags returns the given flags of a verb, except some of its flags and the common flags of all verbs.
@@ -146,26 +117,4 @@ func waysIn(vm *inventory.VM) (ways []string) {
 		ways = append(ways, "vmrunner view "+vm.Name+"   (its screen)")
 	}
 	return append(ways, "vmrunner console "+vm.Name)
-}
-
-// usualDisk is the size of a disk, for questions and for up.
-const usualDisk = "20 GiB"
-
-// Limits of the sizes of suggestSizes.
-const (
-	mostCPUs    = 4
-	mostRAM     = vmspec.Bytes(4 << 30)
-	partOfRAM   = 4 // a quarter of the computer's RAM
-	smallestRAM = vmspec.Bytes(1 << 30)
-)
-
-// suggestSizes returns the number of CPUs and the RAM that suit a first VM on this computer.
-func suggestSizes() (cpus int, ram vmspec.Bytes) {
-	var have unix.Sysinfo_t
-	if err := unix.Sysinfo(&have); err != nil {
-		return min(runtime.NumCPU(), mostCPUs), smallestRAM
-	}
-	quarter := vmspec.Bytes(uint64(have.Totalram)*uint64(have.Unit)) / partOfRAM
-	whole := quarter / smallestRAM * smallestRAM // in whole GiB
-	return min(runtime.NumCPU(), mostCPUs), max(smallestRAM, min(whole, mostRAM))
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"vmop/cloudinit"
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
+	"vmop/vmspec"
 )
 
 // yes is the value of a ticked box.
@@ -72,6 +75,7 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 	if offer.VMClasses != nil {
 		n.values.Del("type") // the class sets it
 	}
+	n.suggestSizes(r.Context(), cmp.Or(r.URL.Query().Get("type"), offer.Type))
 	for name, value := range knownFields(r.URL.Query()) {
 		n.values[name] = value
 	}
@@ -82,6 +86,22 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 		n.faults = nil // nothing has been entered yet
 	}
 	return s.showPage(w, http.StatusOK, "new", n.formView())
+}
+
+// suggestSizes fills in the sizes that suit a VM of a type, if the fleet suggests any.
+func (n *newVM) suggestSizes(ctx context.Context, vmType string) {
+	about, err := n.s.opts.Fleet.VMType(ctx, vmType)
+	if err != nil {
+		return // readForm reports the error
+	}
+	if about.CPUs > 0 {
+		n.values.Set("cpus", strconv.FormatInt(about.CPUs, 10))
+	}
+	for field, size := range map[string]int64{"ram": about.RAM, "disk": about.Disk} {
+		if size > 0 {
+			n.values.Set(field, vmspec.Bytes(size).String())
+		}
+	}
 }
 
 // postNew checks the form, and creates the VM on request.

@@ -63,6 +63,7 @@ func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, t
 		err = vm.locateVM(cfg)
 	}
 	if err == nil {
+		review.Warnings = append(review.Warnings, inv.warnOfSizes(ctx, cfg)...)
 		review.Leftover, err = vm.leftoverData(vm.DataDir)
 	}
 	return vm, review, err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 
 	"vmop/runner/config"
@@ -21,11 +23,12 @@ type Draft struct {
 	System bool
 	// Type is the VM type; empty means config.DefaultVMType.
 	Type string
-	// CPUs and RAM have the syntax of vm.maximumCpus and vm.maximumRam; 0 and "" mean the configuration's
-	// defaults.
+	// CPUs is the number of CPUs at the start; the guest can get as many as the computer has. RAM has the syntax of
+	// vm.maximumRam. 0 and "" mean the configuration's defaults; see Suggest for better ones.
 	CPUs int
 	RAM  string
-	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of existing images.
+	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of existing images. NoDisk
+	// alone means no disk or, with an image, a disk of its size.
 	Disks []string
 	// Image is the source of the first disk, in the syntax of a drive's source (vmspec.SourceKindOf). The size of
 	// the disk is the first of Disks, or the image's size. Empty means no image.
@@ -136,7 +139,8 @@ func (d *Draft) draftSettings(dataDir string) (list []string) {
 	text("vm.name", d.Name)
 	optional("vmType", d.Type)
 	if d.CPUs != 0 {
-		list = append(list, "vm.maximumCpus="+strconv.Itoa(d.CPUs))
+		list = append(list, "vm.currentCpus="+strconv.Itoa(d.CPUs),
+			"vm.maximumCpus="+strconv.Itoa(max(d.CPUs, min(runtime.NumCPU(), mostPluggable))))
 	}
 	optional("vm.maximumRam", d.RAM)
 	switch d.Network {
@@ -148,6 +152,9 @@ func (d *Draft) draftSettings(dataDir string) (list []string) {
 	}
 	drives := 0
 	sizes := d.Disks
+	if slices.Equal(sizes, []string{NoDisk}) {
+		sizes = nil
+	}
 	if d.Image != "" && len(sizes) == 0 {
 		sizes = []string{""}
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +38,8 @@ func TestDraft(t *testing.T) {
   vmType: standard
   vm:
     name: web.1
-    maximumCpus: 2
+    maximumCpus: `+strconv.Itoa(max(2, runtime.NumCPU()))+`
+    currentCpus: 2
     maximumRam: 2 GiB
     powerdownTimeout: 60
     network:

@@ -135,6 +135,8 @@ type VMType struct {
 	// Doc is its purpose in one line of English.
 	Doc     string
 	Options []Option
+	// CPUs, and RAM and Disk in bytes, are suggested for a new VM; 0 if there is no suggestion.
+	CPUs, RAM, Disk int64
 }
 
 // An Option is an option that a VM type declares.

@@ -47,7 +47,13 @@ func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) 
 		}
 		return nil, fleet.Refusal(err.Error())
 	}
-	return describe.Type(about), nil
+	sizes, err := f.inventory.SuggestSizes(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	t := describe.Type(about)
+	t.CPUs, t.RAM, t.Disk = int64(sizes.CPUs), int64(sizes.RAM), int64(sizes.Disk)
+	return t, nil
 }
 
 // Draft implements fleet.Fleet.

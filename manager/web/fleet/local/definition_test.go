@@ -86,7 +86,7 @@ func TestNewVM(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for _, part := range []string{
-		"name: web", "maximumCpus: 2", "maximumRam: 1 GiB", "size: 20 GiB", "format: qcow2", "- type: ide-cd\n",
+		"name: web", "currentCpus: 2", "maximumRam: 1 GiB", "size: 20 GiB", "format: qcow2", "- type: ide-cd\n",
 		`passwd: "` + fleet.NewPassword + `"`, "lock_passwd: false", `- "ssh-ed25519 AAAA b"`, "tpm: false",
 		"diskBus: sata",
 		"vnc: {}", f.dir + "/data/vmrunner/web/disk.img",
