@@ -211,11 +211,7 @@ func (c *checker) wholeMiB(path string, size Bytes) {
 		c.addFault(path, "is less than 1 MiB: %s", size).withHint("is a unit missing? such as 8 GiB")
 	case size%MiB != 0:
 		below := size / MiB
-		hint := fmt.Sprintf("%d MiB or %d MiB are", below, below+1)
-		if size%1e9 == 0 { // probably a decimal size, as disks have
-			hint = fmt.Sprintf("%d GiB is; so are %d MiB and %d MiB", size/1e9, below, below+1)
-		}
-		c.addFault(path, "is not a whole number of MiB: %s", size).withHint("%s", hint)
+		c.addFault(path, "is not a whole number of MiB: %s", size).withHint("%d MiB or %d MiB are", below, below+1)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestCPUAndMemoryFaults(t *testing.T) {
 		{Spec{MaximumCPUs: 4, CurrentCPUs: 5}, `vm.currentCpus: can't be 5 (1 to 4, which is maximumCpus)`},
 		{Spec{MaximumCPUs: 4, CurrentCPUs: -1}, `vm.currentCpus: can't be -1 (1 to 4, which is maximumCpus)`},
 		{Spec{MaximumRAM: 8}, `vm.maximumRam: is less than 1 MiB: 8 B (is a unit missing? such as 8 GiB)`},
-		{Spec{MaximumRAM: 8e9}, `vm.maximumRam: is not a whole number of MiB: 8 GB (8 GiB is; so are 7629 MiB and 7630 MiB)`},
+		{Spec{MaximumRAM: 8e9}, `vm.maximumRam: is not a whole number of MiB: 7812500 KiB (7629 MiB or 7630 MiB are)`},
 		{Spec{MaximumRAM: -GiB}, `vm.maximumRam: can't be -1 GiB (at least 1 MiB)`},
 		{Spec{MaximumRAM: 2 * GiB, CurrentRAM: GiB + 1}, `vm.currentRam: is not a whole number of MiB: 1073741825 B (1024 MiB or 1025 MiB are)`},
 		{Spec{CurrentRAM: 2 * GiB}, `vm.currentRam: is 2 GiB, more than maximumRam, which is 1 GiB (raise maximumRam)`},

@@ -30,7 +30,7 @@ func TestTuningFaults(t *testing.T) {
 			"vm.drives[0].detectZeroes: unmap frees space, and discard: ignore keeps it (detectZeroes: on, or discard: unmap)",
 		}},
 		{Drive{LogicalBlockSize: 1000, RotationRate: 2}, []string{
-			"vm.drives[0].logicalBlockSize: can't be 1 kB (a power of 2 from 512 bytes to 2 MiB, such as 4 KiB)",
+			"vm.drives[0].logicalBlockSize: can't be 1000 B (a power of 2 from 512 bytes to 2 MiB, such as 4 KiB)",
 			"vm.drives[0].rotationRate: can't be 2 (1 for a disk without rotation, or 1025 to 65534)",
 		}},
 		{Drive{LogicalBlockSize: 4 * KiB, PhysicalBlockSize: 512}, []string{

@@ -41,20 +41,22 @@ func (e *SizeError) Error() string {
 // longestSize is the maximum length of a text for ParseBytes: the largest size has 19 digits.
 const longestSize = 64
 
-// ParseBytes reads a size: a number, which may have a fraction, and a unit.
+// ParseBytes reads a size of memory or a disk: a number, which may have a fraction, and a unit.
 //
-// It supports two sets of units, both case-sensitive:
-//
-//   - B, kB, MB, GB, TB, PB, EB (powers of 1000) and KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024), with or
-//     without a blank before the unit
-//   - Kubernetes' units (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/): k, M,
-//     G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent as in 1e9
-//
-// A number without a unit is a number of bytes.
+// The units are B, and K, M, G, T, P and E in any case, which are powers of 1024, optionally with "B" or "iB". There
+// may be a blank before the unit. A number may have a decimal exponent instead, as in 1e9. A number without a unit is
+// a number of bytes.
 //
 // The result is exact. If the size is not a whole number of bytes, is negative, or is greater than 2^63-1, the
 // error has the type *SizeError.
-func ParseBytes(s string) (Bytes, error) {
+func ParseBytes(s string) (Bytes, error) { return parseUnits(s, binaryScale) }
+
+// ParseDecimal reads a number of bytes with units for rates: B, kB, MB, GB, TB, PB and EB are powers of 1000, and
+// KiB, MiB, GiB, TiB, PiB and EiB are powers of 1024. The B is optional. The units are case-sensitive; otherwise it
+// is like [ParseBytes].
+func ParseDecimal(s string) (Bytes, error) { return parseUnits(s, decimalScale) }
+
+func parseUnits(s string, scaleOf func(unit string) (*big.Rat, bool)) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	refuse := func(message, hint string) (Bytes, error) {
 		return 0, &SizeError{Size: clipQuoted(s), Message: message, Hint: hint}
@@ -73,11 +75,13 @@ func ParseBytes(s string) (Bytes, error) {
 	if value.Sign() < 0 {
 		return refuse("must not be negative", "")
 	}
-	factor, ok := scaleOf(exponent, unit)
-	if !ok {
-		if exponent != "" {
+	factor, ok := scaleOf(unit)
+	if exponent != "" {
+		if factor, ok = scaleOfExponent(exponent); !ok {
 			return refuse("has an exponent out of range", "-64 to 64")
 		}
+	}
+	if !ok {
 		return refuse("unknown unit "+strconv.Quote(unit), suggestUnit(unit))
 	}
 	value.Mul(value, factor)
@@ -103,19 +107,34 @@ func splitSize(s string) (number, exponent, unit string) {
 	return number, "", strings.TrimLeft(rest, " \t")
 }
 
-// scaleOf returns the factor for an exponent or a unit.
-func scaleOf(exponent, unit string) (*big.Rat, bool) {
-	if exponent != "" {
-		n, err := strconv.Atoi(exponent)
-		if err != nil || n < -longestSize || n > longestSize {
-			return nil, false
-		}
-		factor := new(big.Rat).SetInt(powerOf(10, max(n, -n)))
-		if n < 0 {
-			factor.Inv(factor)
-		}
-		return factor, true
+// scaleOfExponent returns the factor for a decimal exponent.
+func scaleOfExponent(exponent string) (*big.Rat, bool) {
+	n, err := strconv.Atoi(exponent)
+	if err != nil || n < -longestSize || n > longestSize {
+		return nil, false
 	}
+	factor := new(big.Rat).SetInt(powerOf(10, max(n, -n)))
+	if n < 0 {
+		factor.Inv(factor)
+	}
+	return factor, true
+}
+
+// binaryScale returns the factor for a unit of ParseBytes.
+func binaryScale(unit string) (*big.Rat, bool) {
+	prefix := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(unit), "B"), "I")
+	power := strings.Index(" KMGTPE", prefix)
+	switch {
+	case strings.EqualFold(unit, "iB") || strings.EqualFold(unit, "i") || len(prefix) > 1 || power < 0:
+		return nil, false
+	case prefix == "":
+		power = 0
+	}
+	return new(big.Rat).SetInt(powerOf(1024, power)), true
+}
+
+// decimalScale returns the factor for a unit of ParseDecimal.
+func decimalScale(unit string) (*big.Rat, bool) {
 	for _, u := range allUnits() {
 		if unit == u.name {
 			return new(big.Rat).SetInt(powerOf(u.base, u.exponent)), true
@@ -134,7 +153,7 @@ type unit struct {
 	exponent int
 }
 
-// allUnits returns all units, with the spelling with B first.
+// allUnits returns the units of ParseDecimal, with the spelling with B first.
 func allUnits() []unit {
 	all := []unit{{"B", 1, 1}, {"", 1, 1}}
 	for i, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
@@ -148,25 +167,27 @@ func allUnits() []unit {
 
 // suggestUnit suggests the unit that was probably meant.
 func suggestUnit(written string) string {
-	if written == "m" {
-		return "m is a thousandth in Kubernetes; did you mean M or Mi?"
-	}
 	for _, u := range allUnits() {
 		if u.name != "" && strings.EqualFold(u.name, written) {
 			return "did you mean " + u.name + "?"
 		}
 	}
-	return "units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …"
+	return "units are B, KiB, MiB, GiB, TiB …"
 }
 
-// String returns the size in the largest unit that results in a whole number: "8 GiB", "8 GB", "1536 MiB", "1001
-// B". ParseBytes reads it back as the same size.
-func (b Bytes) String() string {
+// String returns the size in the largest unit that results in a whole number: "8 GiB", "1536 MiB", "1001 B".
+// ParseBytes reads it back as the same size.
+func (b Bytes) String() string { return b.format(false) }
+
+// Decimal is String with units of ParseDecimal, which reads it back: "8 GB", "8 GiB".
+func (b Bytes) Decimal() string { return b.format(true) }
+
+func (b Bytes) format(decimals bool) string {
 	factor, name := Bytes(1), "B"
 	binary, decimal := Bytes(1), Bytes(1)
 	for _, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
 		binary, decimal = binary*1024, decimal*1000
-		if b != 0 && b%decimal == 0 {
+		if decimals && b != 0 && b%decimal == 0 {
 			factor, name = decimal, prefix+"B"
 		}
 		if b != 0 && b%binary == 0 {
@@ -204,5 +225,5 @@ func clipQuoted(s string) string {
 	return strings.ToValidUTF8(s[:2*longestSize], "") + "…"
 }
 
-// WholeMiB rounds down to whole MiB, because QEMU counts memory in MiB, and 1 GB is not a whole number of MiB.
+// WholeMiB rounds down to whole MiB, because QEMU counts memory in MiB.
 func (b Bytes) WholeMiB() Bytes { return b / MiB * MiB }

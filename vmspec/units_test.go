@@ -21,21 +21,26 @@ func TestParseBytes(t *testing.T) {
 		"8 GiB":               8 * GiB,
 		"8GiB":                8 * GiB,
 		" 8\tGiB ":            8 * GiB,
-		"8 GB":                8e9,
-		"8GB":                 8e9,
-		"8G":                  8e9,
-		"8k":                  8000,
-		"8 kB":                8000,
+		"8 GB":                8 * GiB,
+		"8gb":                 8 * GiB,
+		"8G":                  8 * GiB,
+		"8g":                  8 * GiB,
+		"512m":                512 * MiB,
+		"8k":                  8 * KiB,
+		"8 KB":                8 * KiB,
+		"8 gib":               8 * GiB,
+		"2t":                  2048 * GiB,
+		"8b":                  8,
 		"512 B":               512,
 		"1.5Gi":               1536 * MiB,
-		"1.5 GB":              1500 * 1000 * 1000,
+		"1.5 GB":              1536 * MiB,
 		".5Ki":                512,
 		"2.Ki":                2048,
 		"1e9":                 1e9,
 		"1E9":                 1e9,
 		"1.5e3":               1500,
-		"1E":                  1e18,
-		"1 EB":                1e18,
+		"1E":                  1 << 60,
+		"1 EB":                1 << 60,
 		"7Ei":                 7 << 60,
 		"9223372036854775807": math.MaxInt64,
 		"+1Ki":                1024,
@@ -53,12 +58,9 @@ func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 		"lots":                `"lots": must be a size (a number and a unit, such as 8 GiB)`,
 		"GiB":                 `"GiB": must be a size (a number and a unit, such as 8 GiB)`,
 		"1.2.3":               `"1.2.3": must be a size (a number and a unit, such as 8 GiB)`,
-		"0x10":                `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
-		"8 gb":                `"8 gb": unknown unit "gb" (did you mean GB?)`,
-		"8gib":                `"8gib": unknown unit "gib" (did you mean GiB?)`,
-		"8 KB":                `"8 KB": unknown unit "KB" (did you mean kB?)`,
-		"100m":                `"100m": unknown unit "m" (m is a thousandth in Kubernetes; did you mean M or Mi?)`,
-		"8 Gib of it":         `"8 Gib of it": unknown unit "Gib of it" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
+		"0x10":                `"0x10": unknown unit "x10" (units are B, KiB, MiB, GiB, TiB …)`,
+		"8 iB":                `"8 iB": unknown unit "iB" (units are B, KiB, MiB, GiB, TiB …)`,
+		"8 Gib of it":         `"8 Gib of it": unknown unit "Gib of it" (units are B, KiB, MiB, GiB, TiB …)`,
 		"-1":                  `"-1": must not be negative`,
 		"0.1":                 `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
 		"1.0001 KiB":          `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
@@ -76,6 +78,26 @@ func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 	}
 }
 
+// Rates have decimal units.
+func TestDecimalUnits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Bytes{
+		"8 GB": 8e9, "8G": 8e9, "8k": 8000, "8 GiB": 8 * GiB, "1.5 GB": 1500 * 1000 * 1000, "1E": 1e18, "1e3": 1000,
+	} {
+		got, err := ParseDecimal(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		"8 gb": `"8 gb": unknown unit "gb" (did you mean GB?)`, "8 KB": `"8 KB": unknown unit "KB" (did you mean kB?)`,
+	} {
+		_, err := ParseDecimal(text)
+		require.EqualError(t, err, want)
+	}
+	require.Equal(t, "8 GB", Bytes(8e9).Decimal())
+	require.Equal(t, "8 GiB", (8 * GiB).Decimal())
+}
+
 func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[Bytes]string{
@@ -84,8 +106,9 @@ func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
 		1001:          "1001 B",
 		1023:          "1023 B",
 		1024:          "1 KiB",
-		1000:          "1 kB",
-		1e9:           "1 GB",
+		1000:          "1000 B",
+		1e9:           "1000000000 B",
+		8e9:           "7812500 KiB",
 		1536 * MiB:    "1536 MiB",
 		8 * GiB:       "8 GiB",
 		7 << 60:       "7 EiB",
@@ -123,7 +146,7 @@ func FuzzParseBytes(f *testing.F) {
 	})
 }
 
-var sizeGrammar = regexp.MustCompile(`^[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+)|[ \t]*(|B|([kMGTPE])B?|([KMGTPE])iB?))$`)
+var sizeGrammar = regexp.MustCompile(`^[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+)|[ \t]*(|[bB]|()([kKmMgGtTpPeE])[iI]?[bB]?))$`)
 
 // readSize reads a size by moving the point of a decimal number. It divides only by powers of ten, as the last step.
 func readSize(text string) (Bytes, bool) {
@@ -144,7 +167,7 @@ func readSize(text string) (Bytes, bool) {
 		if m[5] == prefix {
 			down -= 3 * int64(i+1)
 		}
-		if m[6] == strings.ToUpper(prefix) {
+		if strings.EqualFold(m[6], prefix) {
 			number.Lsh(number, uint(10*(i+1)))
 		}
 	}

@@ -26,7 +26,7 @@ func (a *Attr) Number(n int64) string {
 	case attrPercent:
 		return strconv.FormatInt(n, 10) + "%"
 	case attrRate:
-		return vmspec.Bytes(n).String() + "/s"
+		return vmspec.Bytes(n).Decimal() + "/s"
 	}
 	return strconv.FormatInt(n, 10)
 }
@@ -148,7 +148,7 @@ func readRate(given any) (value any, message, hint string) {
 	case bits: // a size in units of bits
 		size = number
 	}
-	n, err := vmspec.ParseBytes(size)
+	n, err := vmspec.ParseDecimal(size)
 	var wrong *vmspec.SizeError
 	switch {
 	case errors.As(err, &wrong):
@@ -168,7 +168,7 @@ func rateHint(text string) string {
 	if bits, is := strings.CutSuffix(text, "bps"); is {
 		return "did you mean " + bits + "bit/s?"
 	}
-	if _, err := vmspec.ParseBytes(text); err == nil {
+	if _, err := vmspec.ParseDecimal(text); err == nil {
 		return "did you mean " + text + "/s?"
 	}
 	return rateExample

@@ -206,7 +206,7 @@ const (
 )
 
 // sizePattern matches the texts that vmspec.ParseBytes accepts.
-const sizePattern = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:B|[kMGTPE]B?|[KMGTPE]iB?|[eE][-+]?[0-9]+)?\s*$`
+const sizePattern = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:[Bb]|[kmgtpeKMGTPE][iI]?[bB]?|[eE][-+]?[0-9]+)?\s*$`
 
 // numberBounds returns the range of a number.
 func numberBounds(path string) Schema {

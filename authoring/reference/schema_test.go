@@ -104,7 +104,7 @@ func TestSchemaAgreesWithTheRunner(t *testing.T) {
 		files[vmSection(good)] = true
 	}
 	for _, bad := range []string{
-		"maximumRm: 8 GiB", "maximumRam: 8 gb", "maximumRam: 512m", "maximumRam: 0", "maximumRam: 1000000",
+		"maximumRm: 8 GiB", "maximumRam: 8 iB", "maximumRam: 0", "maximumRam: 1000000",
 		"maximumRam: true", "useTpm: perhaps", "useTpm: 1", "firmware: uefi4m",
 		"network: {}", "network: [{type: bridge}]", "maximumCpus: 0", "maximumCpus: 4097", "maximumCpus: 1.5",
 		"maximumCpus: \"0x10\"", "rtcBase: now", "rtcClock: slow",

@@ -70,7 +70,7 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `TYPE`, such as windows (see vmrunner vmtype list)")
 	p.IntVar(&d.CPUs, "cpus", 0, "`NUMBER` of CPUs (default as many as the computer has, at most 4)")
 	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default a quarter of the computer's RAM, at\nmost 4GiB)")
-	p.StringArrayVar(&d.Disks, "disk", nil, 
+	p.StringArrayVar(&d.Disks, "disk", nil,
 		"`SIZE` of a new disk, path of an existing image, or none; may be repeated\n(default 20GiB)")
 	p.StringVar(&d.Image, "image", "",
 		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12 (see\nvmrunner image list --known)")

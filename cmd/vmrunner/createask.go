@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// askMissing asks the user for the values that no flag has set. 
+// askMissing asks the user for the values that no flag has set.
 func (c *creation) askMissing(cmd *cobra.Command, all *inventory.Inventory) error {
 	q, d := newQuestions(cmd), &c.draft
 	var about vmtypes.Description

@@ -47,6 +47,10 @@ func flagOf(path string, d *inventory.Draft) (flag, value string) {
 		return "--cpus", fmt.Sprint(d.CPUs)
 	case "vm.maximumRam":
 		return "--ram", d.RAM
+	case "vm.drives[0].size":
+		if len(d.Disks) > 0 {
+			return "--disk", d.Disks[0]
+		}
 	case "vm.network[0].type":
 		return "--network", d.Network
 	}

@@ -93,7 +93,7 @@ func newMigrate(f *flags) *cobra.Command {
 			return cli.UsageError{Err: fmt.Errorf("--downtime %s: must be at least 1ms", request.Downtime)}
 		}
 		if bandwidth != "" {
-			size, err := vmspec.ParseBytes(bandwidth)
+			size, err := vmspec.ParseDecimal(bandwidth)
 			if err != nil || size <= 0 {
 				return cli.UsageError{Err: fmt.Errorf("--bandwidth %q: must be above 0, such as 100 MiB", bandwidth)}
 			}

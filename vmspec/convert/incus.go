@@ -113,7 +113,7 @@ func (i *incus) readSizes() {
 
 // readSize reads a size of Incus. GB is 1000^3 bytes and GiB is 1024^3 bytes.
 func (i *incus) readSize(n *node, to string) vmspec.Bytes {
-	bytes, err := vmspec.ParseBytes(n.textValue())
+	bytes, err := vmspec.ParseDecimal(n.textValue())
 	const most = 1 << 50
 	if err != nil || bytes < 1 || bytes > most {
 		i.blockPart(n, "must be a size such as 4GiB", "")
