@@ -108,6 +108,9 @@ func printNotes(cmd *cobra.Command, all *inventory.Inventory, vm *inventory.VM) 
 	for _, w := range warnings {
 		cmd.PrintErrln("warning:", cli.Printable(w))
 	}
+	if vm.Status != nil && vm.Status.QEMU.Emulated != "" {
+		cmd.PrintErrln("warning: the guest is slow, because it is emulated:", cli.Printable(vm.Status.QEMU.Emulated))
+	}
 	if note := all.LogOutNote(vm); note != "" {
 		cmd.PrintErrln("note:", cli.Printable(note))
 	}

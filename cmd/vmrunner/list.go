@@ -65,7 +65,8 @@ func newListCommand(f *flags) *cobra.Command {
 		Long: "List the VMs configured in ~/.config/vmrunner and /etc/opt/vmrunner, and running VMs\n" +
 			"with a configuration from elsewhere. \"Active\" means that systemd runs the VM for another\n" +
 			"user, \"Failed\" that its service has failed. \"Stopped\" shows the cause in parentheses\n" +
-			"unless the guest or a user stopped the VM. To list only running VMs, use ps.",
+			"unless the guest or a user stopped the VM. \"(emulated)\" marks a guest\n" +
+			"without KVM. To list only running VMs, use ps.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -119,6 +120,9 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), firstNonEmpty(ramOf(s), "-"),
 				primaryAddress(s), firstNonEmpty(s.LoggedInUser, "-"), uptimeText(s, now),
 			}
+			if s.QEMU.Emulated != "" {
+				row[1] += " (emulated)"
+			}
 			vmType, guest = s.VMType, firstNonEmpty(guestOf(s), "-")
 		}
 		if vm.Ended != nil && !vm.Ended.Well() {
@@ -149,7 +153,12 @@ func primaryAddress(s *status.Status) string {
 
 // printFaults prints the errors of configurations after the list.
 func printFaults(cmd *cobra.Command, vms []inventory.VM) {
+	emulated := ""
 	for _, vm := range vms {
+		if vm.Status != nil && vm.Status.QEMU.Emulated != "" && vm.Status.QEMU.Emulated != emulated {
+			emulated = vm.Status.QEMU.Emulated // usually the same for all
+			cmd.PrintErrln("vmrunner: emulated guests are slow:", cli.Printable(emulated))
+		}
 		var faults yamlfile.Faults
 		switch {
 		case errors.As(vm.Fault, &faults) && len(faults) > 1:

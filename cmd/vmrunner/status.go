@@ -100,6 +100,9 @@ func statusFacts(s status.Status, now time.Time) facts {
 	if s.QEMU.PID != 0 {
 		rows.add("QEMU", strings.TrimPrefix(fmt.Sprintf("%s, process %d", s.QEMU.Version, s.QEMU.PID), ", "))
 	}
+	if s.QEMU.Emulated != "" {
+		rows.add("Acceleration", "none, the guest is emulated: "+s.QEMU.Emulated)
+	}
 	rows.add("Runner", fmt.Sprintf("%s, process %d", s.Runner.Version, s.Runner.PID))
 	rows.add("Guest", guestOf(&s))
 	if s.Guest != nil {

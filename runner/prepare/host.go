@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"vmop/internal/readfile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -136,18 +138,30 @@ func whyNoKVM() string {
 	if err != nil {
 		return noKVM(err)
 	}
-	_ = f.Close() // it has served its purpose
+	defer f.Close()
 	if why := CPUWithoutKVM(); why != "" {
 		return "/dev/kvm opens, but " + why
 	}
+	// Other errors depend on the machine type that QEMU chooses, and are left to QEMU.
+	vm, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), createVM, 0)
+	switch errno {
+	case 0:
+		_ = unix.Close(int(vm))
+	case unix.EBUSY:
+		return "/dev/kvm opens, but another hypervisor, such as VirtualBox, uses the CPU: stop its VMs, then restart this one"
+	}
 	return ""
 }
+
+// createVM is KVM_CREATE_VM of linux/kvm.h.
+const createVM = 0xAE01
 
 // CPUWithoutKVM returns the reason why this computer's CPUs run no ordinary guest with KVM, even if KVM exists.
 // It is empty if they do, or if that is not known.
 func CPUWithoutKVM() string {
 	if alias, err := os.ReadFile(cpuAlias); err == nil && lacksVirtualization(string(alias)) {
-		return "the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
+		return "the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error; if " +
+			"this computer is a VM, enable nested virtualization in its hypervisor"
 	}
 	return ""
 }
@@ -156,6 +170,10 @@ func CPUWithoutKVM() string {
 func noKVM(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return err.Error() + ": add this user to the group kvm (usermod -aG kvm USER, then log in again)"
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return err.Error() + ": load the kernel's module (sudo modprobe kvm_intel, or kvm_amd), and enable virtualization " +
+			"in the firmware or, if this computer is a VM, in its hypervisor"
 	}
 	return err.Error()
 }
