@@ -30,6 +30,7 @@ type creation struct {
 	keyFile     string
 	yes, dryRun bool
 	keep, fresh bool
+	agent       bool
 }
 
 const createText = "Create the configuration ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as\n" +
@@ -80,7 +81,8 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	p.StringVar(&d.Display, "display", "vnc", "kind of `DISPLAY`: vnc (on a Unix socket) or none")
 	p.StringVar(&d.User, "user", "",
 		"`NAME` of a user that cloud-init creates in the guest (default with\n--image your name, or admin for root)")
-	p.StringVar(&c.keyFile, "ssh-key", "", "`FILE` with the public key of that user (default ~/.ssh/id_*.pub)")
+	p.StringVar(&c.keyFile, "ssh-key", "", "`FILE` with the public key of that user (default ~/.ssh/id_*.pub, or a new key\nfor vmrunner)")
+	p.BoolVar(&c.agent, "agent", true, "with --image, let cloud-init install the QEMU guest agent, which needs the\nimage's package repositories")
 	p.StringArrayVar(&d.Settings, "set", nil,
 		"set `PATH=VALUE` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
 	p.StringVar(&c.from, "from", "", "configuration `FILE` to copy; - is standard input")
@@ -142,9 +144,6 @@ func (c *creation) createVM(cmd *cobra.Command, all *inventory.Inventory) error 
 	}
 	cmd.PrintErrf("%s:\n%s", file, text)
 	printWarnings(cmd, warnings)
-	if c.draft.User != "" && c.draft.SSHKeys == nil {
-		cmd.PrintErrf("note: there is no ~/.ssh/id_*.pub, so %s can't log in yet; --ssh-key names a key\n", c.draft.User)
-	}
 	return nil
 }
 
@@ -220,9 +219,10 @@ func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventor
 			return nil, err
 		}
 	}
-	if err := c.completeDraft(); err != nil {
+	if err := c.completeDraft(cmd, all); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
+	c.draft.Agent = c.agent && c.draft.Image != "" && c.draft.Network != "none"
 	if err := all.Suggest(cmd.Context(), &c.draft); err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (c *creation) copyConfiguration(cmd *cobra.Command) (text []byte, err error
 }
 
 // completeDraft makes paths absolute and reads the SSH key.
-func (c *creation) completeDraft() (err error) {
+func (c *creation) completeDraft(cmd *cobra.Command, all *inventory.Inventory) (err error) {
 	d := &c.draft
 	if err := c.completeImage(); err != nil {
 		return err
@@ -276,15 +276,26 @@ func (c *creation) completeDraft() (err error) {
 	if d.User == "" {
 		return nil
 	}
+	return c.readKey(cmd, all)
+}
+
+// readKey reads the public key of the guest's user. A user without a key gets one.
+func (c *creation) readKey(cmd *cobra.Command, all *inventory.Inventory) (err error) {
 	file := cmp.Or(c.keyFile, publicKey())
-	if file == "" {
+	switch {
+	case file == "" && c.dryRun:
 		return nil
+	case file == "":
+		if file, err = all.MakeKey(cmd.Context(), c.draft.System); err != nil {
+			return err
+		}
+		cmd.PrintErrf("note: you have no ~/.ssh/id_*.pub, so %s is for logging in; --ssh-key names another key\n", file)
 	}
 	text, err := readfile.ReadFile(file, longestKey)
 	if err != nil {
 		return fmt.Errorf("read the public key: %w", err)
 	}
-	if d.SSHKeys, err = cloudinit.PublicKeys(string(text)); err != nil {
+	if c.draft.SSHKeys, err = cloudinit.PublicKeys(string(text)); err != nil {
 		return fmt.Errorf("read the public key %s: %w", file, err)
 	}
 	return nil
@@ -336,12 +347,15 @@ func existingFile(file string) (string, error) {
 }
 
 // publicKey returns the file with the user's public key, or "".
-func publicKey() string {
+func publicKey() string { return firstNonEmpty(publicKeys()...) }
+
+// publicKeys returns the files with the user's public keys.
+func publicKeys() (files []string) {
 	for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} {
 		file := filepath.Join(config.HostEnv().HomeDir, ".ssh", name)
 		if _, err := os.Stat(file); err == nil {
-			return file
+			files = append(files, file)
 		}
 	}
-	return ""
+	return files
 }

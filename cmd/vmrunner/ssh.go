@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -142,6 +143,13 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string, wait *sshWait)
 	}
 	if vm.DataDir != "" {
 		via.KnownHosts = filepath.Join(vm.DataDir, "known_hosts")
+	}
+	if key := vm.Key(); key != "" {
+		// A key on the command line replaces ssh's own keys.
+		for _, public := range publicKeys() {
+			via.Keys = append(via.Keys, strings.TrimSuffix(public, ".pub"))
+		}
+		via.Keys = append(via.Keys, key)
 	}
 	return via.Options(), nil
 }

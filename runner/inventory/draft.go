@@ -45,6 +45,8 @@ type Draft struct {
 	User         string
 	SSHKeys      []string
 	PasswordHash string
+	// Agent makes cloud-init install the QEMU guest agent, if there is a User.
+	Agent bool
 	// Settings have the form path=value as in config.Load, and are applied last.
 	Settings []string
 }
@@ -206,11 +208,19 @@ func (d *Draft) userSettings() (list []string) {
 	for i, key := range d.SSHKeys {
 		list = append(list, fmt.Sprintf("%s.ssh_authorized_keys[%d]=%s", user, i, quoteYAML(key)))
 	}
+	if d.Agent {
+		list = append(list, "cloudInit.userData.packages[0]=qemu-guest-agent",
+			"cloudInit.userData.runcmd[0]="+quoteYAML(startAgent))
+	}
 	if d.PasswordHash != "" {
 		list = append(list, user+".passwd="+quoteYAML(d.PasswordHash), user+".lock_passwd=false")
 	}
 	return list
 }
+
+// startAgent starts the agent after its installation, with systemd or OpenRC. It also succeeds without the agent, so
+// that cloud-init reports no second error.
+const startAgent = "systemctl start qemu-guest-agent || rc-service qemu-guest-agent start || true"
 
 // quoteYAML returns a text as YAML.
 func quoteYAML(text string) string {

@@ -21,6 +21,8 @@ type SSH struct {
 	KnownHosts string
 	// User is the user to log in as; empty means ssh's configuration.
 	User string
+	// Keys are files of private keys to try first.
+	Keys []string
 }
 
 // Options returns ssh's options.
@@ -39,6 +41,9 @@ func (s SSH) Options() []string {
 	}
 	if s.User != "" {
 		options = append(options, "-o", "User="+s.User)
+	}
+	for _, key := range s.Keys {
+		options = append(options, "-o", fmt.Sprintf("IdentityFile=%q", strings.ReplaceAll(key, "%", "%%")))
 	}
 	return options
 }
