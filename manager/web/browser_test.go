@@ -16,8 +16,11 @@ import (
 	"vmop/test/wait"
 )
 
-// In both color schemes and at three widths, no page overflows, causes a browser error, or fails axe-core.
-// PICTURES=folder saves pictures, for work on the pages' design.
+// widths of a phone, half a screen, and a screen.
+var widths = []int64{390, 900, 1440}
+
+// In both color schemes and at three widths, no page has a fault in its layout, causes a browser error, or fails
+// axe-core. PICTURES=folder saves pictures, and PAGE=text limits the pages, for work on the pages' design.
 func TestPictures(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -27,8 +30,12 @@ func TestPictures(t *testing.T) {
 	}
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
 	p.told = happened(time.Now())
-	empty := newPlay(t)
+	empty, stores, noDisks, pooled := newPlay(t), newPlay(t, sample("web", fleet.Running)), newPlay(t), newPools(t)
+	stores.store(stored()...)
+	noDisks.store()
+	stores.offerSources()
 	b := browser.New(t)
+	b.Ignore("404") // of the error page
 	for _, page := range []struct{ name, address string }{
 		{"list", p.http.URL + "/"},
 		{"portal", p.http.URL + "/portal"},
@@ -40,16 +47,28 @@ func TestPictures(t *testing.T) {
 		{"empty", empty.http.URL + "/"},
 		{"portal-empty", empty.http.URL + "/portal"},
 		{"about", p.http.URL + "/about"},
+		{"error", p.http.URL + "/vms/nowhere"},
+		{"disks", stores.http.URL + "/disks"},
+		{"disks-empty", noDisks.http.URL + "/disks"},
+		{"disk-delete", stores.http.URL + "/disks/VirtualDisk/disk-pending/delete"},
+		{"vm-stored", stores.http.URL + "/vms/web"},
+		{"new-sources", stores.http.URL + "/new?name=db&from=url&disk=&url=x&from=image:debian-12"},
+		{"pools", pooled.http.URL + "/pools"},
+		{"portal-pools", pooled.http.URL + "/portal"},
 	} {
+		if !browser.Chosen(page.name) {
+			continue
+		}
 		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{390, 820, 1280} {
+			for _, width := range widths {
 				b.Open(page.address, scheme, width)
 				if strings.Contains(page.address, "/vms/vm-stopping") {
 					b.Do("events come by the stream",
 						browser.Holds(`document.querySelector("#vmhistory details")`))
 				}
 				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
-				if width != 820 {
+				b.Layout(fmt.Sprintf("%s, %s, %d", page.name, scheme, width))
+				if width != 900 {
 					b.Accessible("../..")
 				}
 			}
@@ -57,6 +76,7 @@ func TestPictures(t *testing.T) {
 		b.Speak("de")
 		b.Open(page.address, "light", 390)
 		b.Picture(page.name + "-de-390")
+		b.Layout(page.name + " in German")
 		b.Speak("en")
 	}
 }

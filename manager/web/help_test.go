@@ -30,11 +30,12 @@ func TestHelp(t *testing.T) {
 	require.Contains(t, text, `value="&lt;script&gt;"`)
 
 	b := browser.New(t)
-	for _, width := range []int64{390, 1280} {
+	for _, width := range widths {
 		for _, page := range []string{
 			"index.html", "reference/virtual-machines.html", "search?q=reset", "search?q=nowhere",
 		} {
 			b.Open(p.http.URL+"/help/"+page, "dark", width)
+			b.Layout(page)
 			b.Accessible("../..")
 		}
 	}

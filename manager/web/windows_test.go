@@ -117,6 +117,7 @@ func TestPicturesOfWindows(t *testing.T) {
 			document.querySelector("[data-state=watching]"))`))
 		b.Do(name, chromedp.Evaluate[chromedp.Void]("void ("+opened+")"), browser.Holds(inside))
 		b.Picture(fmt.Sprintf("%s-%s-%s-%d", name, language, scheme, width))
+		b.Layout(fmt.Sprintf("%s, %s, %s, %d", name, language, scheme, width))
 	}
 	for _, page := range []struct{ name, path, opened string }{
 		{"console", "console", "0"},
@@ -126,7 +127,7 @@ func TestPicturesOfWindows(t *testing.T) {
 		{"screen-media", "screen", `document.querySelector("#windowmedia details").open = true`},
 		{"screen-typing", "screen", `document.querySelector("#typing").showModal()`},
 	} {
-		for _, width := range []int64{390, 820, 1280} {
+		for _, width := range widths {
 			show(page.name, page.path, page.opened, "de", "light", width)
 			show(page.name, page.path, page.opened, "en", "light", width)
 			b.Accessible("../..")
