@@ -71,6 +71,10 @@ func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 
 	p.refuse = func(fleet.Action, string) error { return fleet.Refusal("not today") }
 	answer, page = create("db")
-	require.Equal(t, http.StatusConflict, answer.StatusCode)
-	require.Contains(t, page, "db was created but not started: not today", "where no page says why")
+	require.Equal(t, "/vms/db", answer.Header.Get("Location"))
+	require.Len(t, answer.Cookies(), 1)
+	notice := answer.Cookies()[0]
+	answer, page = p.call("GET", "/vms/db", "", "Cookie", notice.Name+"="+notice.Value)
+	require.Contains(t, page, `<p class="alert bad" role="alert">db was created but not started: not today</p>`)
+	require.Negative(t, answer.Cookies()[0].MaxAge, "it is shown once")
 }

@@ -25,7 +25,7 @@ const yes = "yes"
 // type begin with optionField.
 var newFields = []string{
 	"name", "type", "vmclass", "share", "policy", "cpus", "ram", "disk", "class", "from", "url", "checksum",
-	"drive", "cd", "network", "screen", "user", "key", "withpassword", "start", dataField,
+	"drive", "cd", originField, fromFile, "network", "screen", "user", "key", "withpassword", "start", dataField,
 }
 
 const (
@@ -76,13 +76,20 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 		n.values.Del("type") // the class sets it
 	}
 	n.suggestSizes(r.Context(), cmp.Or(r.URL.Query().Get("type"), offer.Type))
-	for name, value := range knownFields(r.URL.Query()) {
+	query := knownFields(r.URL.Query())
+	if len(query) == 0 {
+		n.suggestStart()
+	} else if query.Get("cd") != "" && query[originField] == nil {
+		n.values.Set(originField, fromCD)
+	}
+	for name, value := range query {
 		n.values[name] = value
 	}
+	n.suggestName()
 	if err := n.readForm(r.Context()); err != nil {
 		return err
 	}
-	if n.values.Get("name") == "" {
+	if n.suggested != "" && len(query) == 0 {
 		n.faults = nil // nothing has been entered yet
 	}
 	return s.showPage(w, http.StatusOK, "new", n.formView())
@@ -118,6 +125,9 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	n := &newVM{visit: v, offer: offer, values: knownFields(r.PostForm)}
+	if n.suggested = r.PostForm.Get("suggested"); n.suggested != "" && r.PostForm.Get("do") != "create" {
+		n.suggestName()
+	}
 	password, do := r.PostForm.Get("password"), r.PostForm.Get("do")
 	if password != "" {
 		n.values.Set("withpassword", yes)
@@ -132,7 +142,7 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	case do == "disk":
 		n.moreDisks = true
 	case do == "create" && len(n.faults) == 0 && n.check != nil:
-		if err := n.createVM(r, password); err != nil {
+		if err := n.createVM(w, r, password); err != nil {
 			return err
 		}
 		if len(n.faults) == 0 {
@@ -154,6 +164,8 @@ type newVM struct {
 	offer  *fleet.Offer
 	about  *fleet.VMType
 	values url.Values
+	// suggested is the suggested name, if the user has not entered another.
+	suggested string
 	// draft contains the values of the fields. faults are the errors by field; key "" is for the definition.
 	draft  *fleet.Draft
 	faults fieldFaults
@@ -302,8 +314,8 @@ func (n *newVM) noteRefusal(err error) error {
 	return nil
 }
 
-// createVM creates the VM, and starts it on request.
-func (n *newVM) createVM(r *http.Request, password string) error {
+// createVM creates the VM, and starts it on request. The VM's page shows the reason of a failed start.
+func (n *newVM) createVM(w http.ResponseWriter, r *http.Request, password string) error {
 	text := n.text
 	if strings.Contains(text, fleet.NewPassword) {
 		if password == "" {
@@ -344,5 +356,10 @@ func (n *newVM) createVM(r *http.Request, password string) error {
 		return nil // its page shows the reason
 	}
 	_, reason := n.s.explainError(r, err)
-	return fleet.Refusal(n.T("new.notstarted", name, reason))
+	text = n.T("new.notstarted", name, reason)
+	if vm == nil || n.visit.checkVerb(access.View, vm) != nil || n.mayUse(access.PageVMs) != nil {
+		return fleet.Refusal(text) // no page of the VM can show it
+	}
+	setNotice(w, name, text)
+	return nil
 }

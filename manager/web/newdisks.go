@@ -69,6 +69,8 @@ func (n *newVM) readDisks() {
 			n.faults.addFault(diskField(row), n.T("new.small", n.formatBytes(least)))
 		case isSize && size > 0:
 			disk.Size = size
+		case n.offer.Images && strings.HasPrefix(text, "/") && n.draft.Image != "" && len(n.draft.Disks) == 0:
+			n.faults.addFault(diskField(row), n.T("new.twoimages"))
 		case n.offer.Images && strings.HasPrefix(text, "/"):
 			disk.Image = text
 		case n.offer.Images:
@@ -112,6 +114,12 @@ func (n *newVM) readSource(disk *fleet.Disk, row int) (least int64) {
 // fieldOf returns the form field for a path in the definition.
 func (n *newVM) fieldOf(path string) string {
 	field := n.draft.Field(path)
+	if n.draft.Image != "" && path == "vm.drives[0].source" {
+		if n.values.Get(originField) == fromFile {
+			return fromFile
+		}
+		return originField
+	}
 	number, is := strings.CutPrefix(field, fleet.FieldDisk+".")
 	if i, err := strconv.Atoi(number); is && err == nil {
 		fields := map[string]string{".url": "url", ".checksum": "checksum", ".storageClassName": "class"}
@@ -128,10 +136,14 @@ func (n *newVM) fieldOf(path string) string {
 // diskGroup returns a row of fields for each disk, and at least one row.
 func (n *newVM) diskGroup() groupView {
 	g := n.inputGroup("disks")
+	g.Part = true
 	g.Button, g.ButtonDoes = n.T("new.moredisks"), "disk"
 	g.Hint = n.T("new.disks.size")
 	if n.offer.Images {
 		g.Hint = n.T("new.disks.image")
+	}
+	if n.draft.Image != "" {
+		g.Hint = n.T("new.disks.copy")
 	}
 	rows := n.countDiskRows()
 	if n.moreDisks || rows == 0 {

@@ -46,6 +46,7 @@ func (n *newVM) readFields() {
 		}
 		d.Fraction = strings.TrimSuffix(text, "%") + "%"
 	}
+	n.readOrigin()
 	n.readDisks()
 	n.readUser()
 	for _, o := range n.about.Options {

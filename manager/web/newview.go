@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,11 @@ import (
 // newView is the page for creating a VM.
 type newView struct {
 	frame
-	Groups  []groupView
+	// Steps are the groups of fields in their order; Advanced contains the others.
+	Steps    []groupView
+	Advanced []groupView
+	// Open reports that a field in Advanced has a value or an error.
+	Open    bool
 	Start   inputView
 	Summary []faultView
 	Preview previewView
@@ -23,7 +28,10 @@ type newView struct {
 type groupView struct {
 	words
 	ID, Legend, Hint string
-	Inputs           []inputView
+	// Step is the number of a step; 0 for other groups. Part reports that the group is in another.
+	Step   int
+	Part   bool
+	Inputs []inputView
 	// Rows are rows of fields about the same thing.
 	Rows [][]inputView
 	// Parts are groups within the group.
@@ -50,6 +58,8 @@ type inputView struct {
 	Placeholder                        string
 	Autocomplete                       string
 	Checked, Mandatory                 bool
+	// Suggested is the value if the user has not changed it.
+	Suggested string
 	// Fixed means that users can't change the value.
 	Fixed bool
 	// Class, if not empty, determines when the field applies.
@@ -99,25 +109,14 @@ func placesOf(faults fleet.Faults) (list []placeView) {
 
 func (n *newVM) formView() newView {
 	view := newView{frame: n.newFrame(n.T("new.title")), Preview: n.previewOf(), Start: n.checkBox("start", "")}
-	view.Groups = []groupView{
-		n.inputGroup("what", n.inputField(fleet.FieldName, textInput), n.typeInput()),
-		n.inputGroup("size", n.inputField(fleet.FieldCPUs, numberInput), n.inputField(fleet.FieldRAM, textInput)),
-		n.diskGroup(),
-		n.inputGroup("devices", n.networkInput(), n.inputField(fleet.FieldCD, textInput), n.checkBox("drive", ""),
-			n.checkBox(fleet.FieldScreen, fleet.FieldScreen)),
-		n.inputGroup("login", n.inputField(fleet.FieldUser, textInput), n.inputField("password", passwordInput),
-			n.checkBox("withpassword", ""), n.inputField("key", areaInput)),
-		n.optionGroup(),
+	view.Steps, view.Advanced = n.stepGroups(), n.advancedGroups()
+	for i := range view.Steps {
+		view.Steps[i].Step = i + 1
 	}
-	if n.offer.VMClasses != nil {
-		view.Groups[0].Inputs = slices.Insert(view.Groups[0].Inputs, 1, n.vmClassInput())
-		view.Groups[1].Inputs = append(view.Groups[1].Inputs, n.shareInput())
-	}
-	if n.offer.RunPolicies != nil {
-		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
-	}
-	for i := range view.Groups {
-		for _, in := range view.Groups[i].allInputs() {
+	for i, g := range slices.Concat(view.Steps, view.Advanced) {
+		for _, in := range g.allInputs() {
+			given := in.Value != "" && in.Kind != boxInput || in.Checked
+			view.Open = view.Open || i >= len(view.Steps) && (in.Faults != nil || given)
 			for _, text := range in.Faults {
 				view.Summary = append(view.Summary, faultView{in.ID, in.Label, text})
 			}
@@ -130,6 +129,34 @@ func (n *newVM) formView() newView {
 		view.Summary = append(view.Summary, faultView{"preview", n.T("new.definition"), text})
 	}
 	return view
+}
+
+// stepGroups returns the fields that every VM needs.
+func (n *newVM) stepGroups() []groupView {
+	start := n.inputGroup("start", n.originInputs()...)
+	name := n.inputField(fleet.FieldName, textInput)
+	name.Suggested = n.suggested
+	start.Inputs = append(start.Inputs, name)
+	size := n.inputGroup("size", n.inputField(fleet.FieldCPUs, numberInput), n.inputField(fleet.FieldRAM, textInput))
+	if n.offer.VMClasses != nil {
+		start.Inputs = append(start.Inputs, n.vmClassInput())
+		size.Inputs = append(size.Inputs, n.shareInput())
+	}
+	start.Inputs = append(start.Inputs, n.typeInput(), n.inputField(fleet.FieldCD, textInput))
+	size.Parts = []groupView{n.diskGroup()}
+	login := n.inputGroup("login", n.networkInput(), n.checkBox(fleet.FieldScreen, fleet.FieldScreen),
+		n.inputField(fleet.FieldUser, textInput), n.inputField("password", passwordInput),
+		n.checkBox("withpassword", ""), n.inputField("key", areaInput))
+	return []groupView{start, size, login}
+}
+
+// advancedGroups returns the other fields.
+func (n *newVM) advancedGroups() []groupView {
+	more := n.inputGroup("more", n.checkBox("drive", ""))
+	if n.offer.RunPolicies != nil {
+		more.Inputs = append([]inputView{n.policyInput()}, more.Inputs...)
+	}
+	return []groupView{more, n.optionGroup()}
 }
 
 // allInputs returns the fields of a group and of the groups in it.
@@ -283,7 +310,7 @@ func (n *newVM) optionGroup() groupView {
 		case o.Group == "":
 			g.Inputs = append(g.Inputs, in)
 		case at < 0:
-			g.Parts = append(g.Parts, groupView{words: n.words, Legend: o.Group, Inputs: []inputView{in}})
+			g.Parts = append(g.Parts, groupView{words: n.words, Part: true, Legend: o.Group, Inputs: []inputView{in}})
 		default:
 			g.Parts[at].Inputs = append(g.Parts[at].Inputs, in)
 		}
@@ -294,7 +321,7 @@ func (n *newVM) optionGroup() groupView {
 func (n *newVM) optionInput(o fleet.Option) inputView {
 	name := optionField + o.Name
 	in := inputView{
-		ID: "f-" + name, Name: name, Kind: textInput, Label: cmp.Or(o.Label, o.Name), Hint: o.Doc,
+		ID: "f-" + name, Name: name, Kind: textInput, Label: cmp.Or(o.Label, optionLabel(o.Name)), Hint: o.Doc,
 		Value: n.values.Get(name), Placeholder: cmp.Or(o.Default, o.Example), Mandatory: o.Mandatory,
 		Faults: n.faults[name], Autocomplete: "off",
 	}
@@ -335,6 +362,25 @@ func (n *newVM) optionInput(o fleet.Option) inputView {
 		in.Hint = strings.TrimSpace(in.Hint + " (" + o.Rules + ")")
 	}
 	return in
+}
+
+// optionLabel returns the name of an option for people: "Secure boot" for secureBoot.
+func optionLabel(name string) string {
+	words := strings.Fields(regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1 $2"))
+	for i, word := range words {
+		switch lower := strings.ToLower(word); lower {
+		case "cpu", "ide", "nic", "numa", "pci", "ram", "scsi", "smbios", "smt", "tpm", "uefi", "usb", "vga":
+			words[i] = strings.ToUpper(word)
+		case "cpus", "nics":
+			words[i] = strings.ToUpper(lower[:len(lower)-1]) + "s"
+		default:
+			words[i] = lower
+			if i == 0 {
+				words[i] = strings.ToUpper(lower[:1]) + lower[1:]
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // optionBounds describes the range of an int or a size; "" without a range.

@@ -27,6 +27,10 @@ func newDefined() defined {
 		offer: fleet.Offer{
 			Types: []string{"cloud", "standard"}, Type: "standard", Images: true,
 			Networks: []string{"user", "tap", "none"},
+			Known: []fleet.KnownImage{
+				{Name: "debian/12", Host: "cloud.debian.org"}, {Name: "fedora/43", Host: "example.org", Size: 5 << 30},
+			},
+			User: "joe", Keys: []string{"ssh-ed25519 AAAA joe"},
 		},
 		faulty: map[string]fleet.Faults{}, version: "1", left: []string{"/data/web"},
 		check: fleet.Check{
@@ -70,7 +74,11 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 			{Name: "tpm", Kind: "bool", Default: "true", Doc: "A <b>TPM</b>."},
 			{Name: "bus", Kind: "string", Default: "ide", Values: []string{"ide", "virtio"}},
 			{Name: "owner", Kind: "string", Doc: "Its owner.", Mandatory: f.mandatory},
-			{Name: "queues", Kind: "int", Minimum: &one, Maximum: &many},
+			{
+				Name: "queues", Kind: "int", Minimum: &one, Maximum: &many,
+				Doc: "The number of queues that each of the network cards gets, so that several CPUs of the guest can send " +
+					"and receive packets at the same time.",
+			},
 			{Name: "cache", Kind: "size", Minimum: &least},
 			{Name: "heap", Kind: "size", Maximum: &most},
 			{Name: "tags", Kind: "list", Default: "[a]", Doc: "Words."},
@@ -83,6 +91,9 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	text := fmt.Sprintf("name: %s\ntype: %s\ncpus: %d\nram: %d\ndisks: %v\ncd: %v %q\nnetwork: %s\nscreen: %v\n",
 		d.Name, d.Type, d.CPUs, d.RAM, drafted(d), d.CD, d.Medium, d.Network, d.Screen)
+	if d.Image != "" {
+		text += "image: " + d.Image + "\n"
+	}
 	if d.Fraction != "" {
 		text += "share: " + d.Fraction + "\n"
 	}
@@ -115,6 +126,7 @@ func drafted(d *fleet.Draft) (disks []string) {
 
 // offerSources offers an image and a disk as sources for new disks.
 func (p *play) offerSources() {
+	p.offer.Known = nil
 	p.offer.Images, p.offer.Classes = false, &fleet.Classes{Names: []string{"fast"}, Default: "fast"}
 	p.offer.Sources = &fleet.Sources{
 		Images: []fleet.Volume{{Kind: fleet.VirtualImage, Name: "debian-12", Size: 3 << 30, State: "Ready"}},

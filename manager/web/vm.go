@@ -16,7 +16,9 @@ import (
 // vmView is the page of a VM. Most of its parts are updated independently.
 type vmView struct {
 	frame
-	Head    headView
+	Head headView
+	// Notice is a message for this view only.
+	Notice  string
 	Alerts  alertsView
 	Facts   factsView
 	Picture pictureView
@@ -101,6 +103,7 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := v.vmView(vm, nil)
 	view.Attach = v.attachableDisks(vm)
+	view.Notice = takeNotice(w, r, vm.Name)
 	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
 	return s.showPage(w, http.StatusOK, "vm", view)
 }

@@ -33,7 +33,8 @@ func TestNewVMBoots(t *testing.T) {
 	set := func(field, value string) chromedp.Action[chromedp.Void] {
 		return chromedp.SetValue(chromedp.CSS(`[name="`+field+`"]`), value)
 	}
-	b.Do("fill it in", set("cpus", "1"), set("ram", "64 MiB"), set("disk", image), set("network", "none"),
+	b.Do("fill it in", set("cpus", "1"), set("ram", "64 MiB"), set("origin", ""), set("disk", image),
+		set("network", "none"),
 		chromedp.SendKeys(chromedp.CSS("[name=name]"), name), is("#preview", name))
 	b.Picture("new-real")
 	b.Do("by hand", replace("  vm:\n", "  vm:\n    accelerator: tcg\n    firmware: bios\n    serialConsole: {log: "+log+"}\n"),

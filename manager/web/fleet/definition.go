@@ -79,6 +79,11 @@ type Offer struct {
 	Networks []string
 	// Images reports whether a disk can use an existing image file.
 	Images bool
+	// Known are the images with names that the first disk can be a copy of, sorted by name; nil if there are none.
+	Known []KnownImage
+	// User and Keys are suggested for the log-in of a VM from such an image: a user name, and public SSH keys.
+	User string
+	Keys []string
 	// RunPolicies are the possible run policies; nil if VMs have none.
 	RunPolicies []string
 	// Classes are the storage classes for disks; nil if disks have none.
@@ -87,6 +92,15 @@ type Offer struct {
 	Sources *Sources
 	// VMClasses are the possible VM classes, sorted by name; nil if there are none.
 	VMClasses []VMClass
+}
+
+// A KnownImage is an image with a name, such as debian/12.
+type KnownImage struct {
+	Name string
+	// Host is the web server with the image.
+	Host string
+	// Size of a disk with the image in bytes; 0 if the image is not downloaded yet.
+	Size int64
 }
 
 // A VMClass provides defaults for the definitions of its VMs.
@@ -171,6 +185,9 @@ type Draft struct {
 	CPUs     int64
 	RAM      int64 // bytes
 	Disks    []Disk
+	// Image is the name of a KnownImage, or the path or URL of an image, that the first disk is a copy of; "" means no
+	// image. Without Disks the copy has the size of the image.
+	Image string
 	// CD reports whether the VM has a CD drive. Medium is the image in it, a file or URL; "" means an empty drive.
 	CD      bool
 	Medium  string

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/cloudinit"
+	"vmop/internal/readfile"
 	"vmop/internal/yamlfile"
 	"vmop/manager/web/fleet"
 	"vmop/manager/web/fleet/describe"
@@ -35,8 +37,44 @@ func (f *Fleet) Offer(context.Context) (*fleet.Offer, error) {
 	for _, n := range networks {
 		offer.Networks = append(offer.Networks, string(n))
 	}
-	return offer, nil
+	return offer, f.offerImages(offer)
 }
+
+// offerImages adds the images with names, and the user who logs in to their guests.
+func (f *Fleet) offerImages(offer *fleet.Offer) error {
+	known, err := f.inventory.KnownImages(f.isSystem())
+	if err != nil {
+		return err
+	}
+	for _, k := range known {
+		offer.Known = append(offer.Known, fleet.KnownImage(k))
+	}
+	place, err := f.inventory.Place(f.isSystem())
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(place.Env.HomeDir, ".ssh", "id_*.pub"))
+	if err != nil || place.Env.HomeDir == "" {
+		return err
+	}
+	for _, file := range files {
+		text, err := readfile.ReadFile(file, largestKey)
+		if err != nil {
+			continue // its owner may have protected it
+		}
+		keys, err := cloudinit.PublicKeys(string(text))
+		if err == nil {
+			offer.Keys = append(offer.Keys, keys...)
+		}
+	}
+	if offer.Keys != nil {
+		offer.User = f.user
+	}
+	return nil
+}
+
+// largestKey is the maximum size of a file with a public key in bytes.
+const largestKey = 1 << 16
 
 // VMType implements fleet.Fleet.
 func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) {
@@ -60,7 +98,7 @@ func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) 
 func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	draft := inventory.Draft{
 		Name: d.Name, System: f.isSystem(), Type: d.Type, CPUs: int(d.CPUs), Network: d.Network, User: d.User,
-		SSHKeys: d.Keys, CD: d.Medium,
+		SSHKeys: d.Keys, CD: d.Medium, Image: d.Image,
 	}
 	if d.CD && d.Medium == "" {
 		draft.CD = inventory.EmptyCD
@@ -90,6 +128,10 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		draft.Settings = append(draft.Settings, "vm.options."+name+"="+d.Options[name])
 	}
 	text, err := f.inventory.Draft(draft)
+	var small inventory.SmallDisk
+	if errors.As(err, &small) {
+		return "", fleet.Faults{{Path: "vm.drives[0].size", Message: small.Error()}}
+	}
 	return string(text), asFaults(err)
 }
 

@@ -58,7 +58,7 @@ function names(group: Element): string {
   return [...group.querySelectorAll("[name]")].map(f => f.id).join() + (group.querySelector("legend")?.textContent ?? "");
 }
 
-/** Shows what is wrong with a field. */
+/** Shows what is wrong with a field. An error in a closed part of the form opens it. */
 function showFaults(fresh: HTMLElement): void {
   const faults = fresh.querySelector(".faults");
   const old = faults && document.getElementById(faults.id);
@@ -66,15 +66,33 @@ function showFaults(fresh: HTMLElement): void {
   if (!faults || !old || !field) return;
   if (old.innerHTML !== faults.innerHTML) old.innerHTML = faults.innerHTML;
   field.classList.toggle("wrong", fresh.classList.contains("wrong"));
+  if (fresh.classList.contains("wrong")) field.closest("details")?.setAttribute("open", "");
   const control = field.querySelector("[aria-describedby]");
   if (fresh.classList.contains("wrong")) control?.setAttribute("aria-invalid", "true");
   else control?.removeAttribute("aria-invalid");
   const hint = field.querySelector(":scope > .hint"), text = fresh.querySelector(":scope > .hint")?.textContent;
   if (hint && text) hint.textContent = text;
+  showSuggestion(field, fresh);
   const choices = field.querySelector("select")?.options, said = fresh.querySelector("select")?.options;
   for (const [i, choice] of [...said ?? []].entries()) // what is left to a class, it may say otherwise
     if (choices?.[i]?.value === choice.value && choices[i].text !== choice.text) choices[i].text = choice.text;
 }
+
+/** Shows another suggestion in a field that the user has not changed. */
+function showSuggestion(field: Element, fresh: Element): void {
+  const suggested = field.querySelector<HTMLInputElement>("[name=suggested]");
+  const other = fresh.querySelector<HTMLInputElement>("[name=suggested]");
+  const input = field.querySelector<HTMLInputElement>("input");
+  if (!suggested || !other || !input || input.value !== suggested.value) return;
+  input.value = suggested.value = other.value;
+}
+
+/** Typing replaces a suggestion. */
+form?.addEventListener("focusin", e => {
+  const input = e.target as HTMLInputElement;
+  const suggested = input.parentElement?.querySelector<HTMLInputElement>("[name=suggested]");
+  if (suggested && input.value === suggested.value) input.select();
+});
 
 /** Shows the definition, unless it is just being changed. */
 function showPreview(page: Document): void {
