@@ -228,9 +228,11 @@ func TestDefinitionsNeedPermissions(t *testing.T) {
 	}
 	require.Empty(t, p.done)
 	p.allow("guest", "create")
-	answer, text := p.call("POST", "/new", "name=db&type=cloud&cpus=1&ram=1+GiB&do=create&start=yes",
+	answer, _ := p.call("POST", "/new", "name=db&type=cloud&cpus=1&ram=1+GiB&do=create&start=yes",
 		"Test-User", "guest")
-	require.Equal(t, http.StatusConflict, answer.StatusCode, "to start it needs another permission")
+	require.Equal(t, http.StatusNoContent, answer.StatusCode)
+	require.Len(t, answer.Cookies(), 1, "to start it needs another permission, and its page shows that")
+	_, text := p.call("GET", "/vms/db", "", "Test-User", "guest", "Cookie", answer.Cookies()[0].String())
 	require.Contains(t, text, "db was created but not started: ")
 	require.Equal(t, []string{"guest create db"}, p.done)
 }
