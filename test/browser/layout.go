@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layoutScript defines layoutFaults, which returns the faults in the layout of the current page.
+// layoutScript defines layoutFaults, which returns the problems in the layout of the current page.
 //
 //go:embed layout.js
 var layoutScript string
@@ -24,6 +24,6 @@ func (b *Browser) Layout(what string) {
 	assert.Empty(b.t, faults, what)
 }
 
-// Chosen reports whether a test shows the page of this name. For work on the pages' design, the variable PAGE limits
-// tests to the pages whose names contain a text.
+// Chosen reports whether a test shows the page of this name. The variable PAGE limits tests to pages with a text in
+// their names, for work on the design.
 func Chosen(name string) bool { return strings.Contains(name, os.Getenv("PAGE")) }
