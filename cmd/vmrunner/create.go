@@ -347,15 +347,4 @@ func existingFile(file string) (string, error) {
 }
 
 // publicKey returns the file with the user's public key, or "".
-func publicKey() string { return firstNonEmpty(publicKeys()...) }
-
-// publicKeys returns the files with the user's public keys.
-func publicKeys() (files []string) {
-	for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} {
-		file := filepath.Join(config.HostEnv().HomeDir, ".ssh", name)
-		if _, err := os.Stat(file); err == nil {
-			files = append(files, file)
-		}
-	}
-	return files
-}
+func publicKey() string { return firstNonEmpty(inventory.PublicKeyFiles(config.HostEnv().HomeDir)...) }

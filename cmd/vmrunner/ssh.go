@@ -12,6 +12,8 @@ import (
 
 	"vmop/internal/cli"
 	"vmop/internal/cli/attach"
+	"vmop/runner/config"
+	"vmop/runner/inventory"
 )
 
 func newSSH(f *flags) *cobra.Command {
@@ -146,7 +148,7 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string, wait *sshWait)
 	}
 	if key := vm.Key(); key != "" {
 		// A key on the command line replaces ssh's own keys.
-		for _, public := range publicKeys() {
+		for _, public := range inventory.PublicKeyFiles(config.HostEnv().HomeDir) {
 			via.Keys = append(via.Keys, strings.TrimSuffix(public, ".pub"))
 		}
 		via.Keys = append(via.Keys, key)

@@ -62,3 +62,15 @@ func (vm *VM) Key() string {
 	_ = key.Close()
 	return file
 }
+
+// PublicKeyFiles returns the files with the public SSH keys of the user with a home folder.
+func PublicKeyFiles(home string) []string {
+	if home == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(home, ".ssh", "id_*.pub"))
+	if err != nil {
+		return nil // the name of the folder is a pattern
+	}
+	return files
+}

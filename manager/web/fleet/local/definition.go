@@ -53,11 +53,7 @@ func (f *Fleet) offerImages(offer *fleet.Offer) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(place.Env.HomeDir, ".ssh", "id_*.pub"))
-	if err != nil || place.Env.HomeDir == "" {
-		return err
-	}
-	for _, file := range files {
+	for _, file := range inventory.PublicKeyFiles(place.Env.HomeDir) {
 		text, err := readfile.ReadFile(file, largestKey)
 		if err != nil {
 			continue // its owner may have protected it
