@@ -267,7 +267,7 @@ func overFence(tr tree) []string {
 	}
 	owners["github.com/stretchr/testify"] = []string{
 		"nothing but tests", "test/browser", "test/visitor", "test/guest", "test/invariants", "test/folder",
-		"test/spice", "test/deaf", "test/paused", "test/wait", "test/pages", "test/systemd",
+		"test/spice", "test/deaf", "test/paused", "test/ports", "test/wait", "test/pages", "test/systemd",
 		"test/cluster/clustertest",
 	}
 	var broken []string

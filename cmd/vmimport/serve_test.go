@@ -36,7 +36,8 @@ func servable(t testing.TB) []string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	return []string{
-		"serve", "--disk", dir + "/disk.img", "--tls", dir, "--address", "127.0.0.1", "--port", strconv.Itoa(ports.Reserve(t)),
+		"serve", "--disk", dir + "/disk.img", "--tls", dir, "--address", "127.0.0.1",
+		"--port", strconv.Itoa(ports.Reserve(t)),
 		"--termination-log", dir + "/log",
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"vmop/cloudinit"
 	"vmop/internal/cli"
+	"vmop/internal/cli/attach"
 	"vmop/internal/readfile"
 	"vmop/internal/yamlfile"
 	"vmop/runner/config"
@@ -188,7 +189,7 @@ func (f *flags) mayRemove(cmd *cobra.Command, l *inventory.Leftover, yes bool) e
 	return nil
 }
 
-// asksNothing reports whether the flags suffice to create a VM, or nobody can answer.
+// asksNothing reports whether the flags suffice to create a VM, or there is no terminal for questions.
 func (c *creation) asksNothing(cmd *cobra.Command) bool {
 	return c.yes || !onTerminal() || slices.ContainsFunc([]string{"image", "cd", "disk", "from"}, cmd.Flags().Changed)
 }
@@ -286,7 +287,10 @@ func (c *creation) readKey(cmd *cobra.Command, all *inventory.Inventory) (err er
 	case file == "" && c.dryRun:
 		return nil
 	case file == "":
-		if file, err = all.MakeKey(cmd.Context(), c.draft.System); err != nil {
+		if file, err = all.NewKey(c.draft.System); err != nil {
+			return err
+		}
+		if file, err = attach.MakeKey(cmd.Context(), file); err != nil {
 			return err
 		}
 		cmd.PrintErrf("note: you have no ~/.ssh/id_*.pub, so %s is for logging in; --ssh-key names another key\n", file)

@@ -70,7 +70,7 @@ func TestAFailedFirstStartLeadsToTheVM(t *testing.T) {
 	require.Contains(t, page, "<code>vmrunner log big</code>")
 
 	p.refuse = func(fleet.Action, string) error { return fleet.Refusal("not today") }
-	answer, page = create("db")
+	answer, _ = create("db")
 	require.Equal(t, "/vms/db", answer.Header.Get("Location"))
 	require.Len(t, answer.Cookies(), 1)
 	notice := answer.Cookies()[0]

@@ -152,6 +152,19 @@ func (d *Draft) draftSettings(dataDir string) (list []string) {
 	default:
 		text("vm.network[0].type", d.Network)
 	}
+	list = append(list, d.driveSettings(dataDir)...)
+	if d.Display != "" {
+		list = append(list, "vm.display."+d.Display+"={}")
+	}
+	list = append(list, d.userSettings()...)
+	return append(list, d.Settings...)
+}
+
+// driveSettings returns the settings of the disks and the CD drive, as path=value.
+func (d *Draft) driveSettings(dataDir string) (list []string) {
+	text := func(path, value string) {
+		list = append(list, path+"="+quoteYAML(value))
+	}
 	drives := 0
 	sizes := d.Disks
 	if slices.Equal(sizes, []string{NoDisk}) {
@@ -175,9 +188,11 @@ func (d *Draft) draftSettings(dataDir string) (list []string) {
 			name = fmt.Sprintf("disk%d.img", i+1)
 		}
 		text(at+".file", filepath.Join(dataDir, name))
-		optional(at+".size", disk)
-		if i == 0 {
-			optional(at+".source", d.Image)
+		if disk != "" {
+			text(at+".size", disk)
+		}
+		if i == 0 && d.Image != "" {
+			text(at+".source", d.Image)
 		}
 	}
 	if d.CD != "" {
@@ -187,11 +202,7 @@ func (d *Draft) draftSettings(dataDir string) (list []string) {
 			text(at+".file", d.CD)
 		}
 	}
-	if d.Display != "" {
-		list = append(list, "vm.display."+d.Display+"={}")
-	}
-	list = append(list, d.userSettings()...)
-	return append(list, d.Settings...)
+	return list
 }
 
 // userSettings returns the settings that create the user in the guest, as path=value.

@@ -1,14 +1,8 @@
 package inventory
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Login returns the user that cloud-init creates in the guest; empty if the configuration contains no user.
@@ -22,34 +16,16 @@ func (vm *VM) Login() string {
 // keyFile is the private key for guests, next to the configurations. The public key has the suffix .pub.
 const keyFile = "id_ed25519"
 
-// MakeKey returns the file with the public key for guests of users without their own key. It creates the key if it
-// doesn't exist.
-func (inv *Inventory) MakeKey(ctx context.Context, system bool) (public string, err error) {
+// NewKey returns the file for the private key for guests of users without their own key, and creates its folder.
+func (inv *Inventory) NewKey(system bool) (file string, err error) {
 	place, err := inv.Place(system)
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(place.Folder, keyFile)
-	public = file + ".pub"
-	if _, err := os.Stat(public); !errors.Is(err, fs.ErrNotExist) {
-		return public, err
-	}
-	if err := place.makeFolder(); err != nil {
-		return "", err
-	}
-	// ssh-keygen is part of the package of ssh. It doesn't overwrite a file.
-	keygen := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "vmrunner", "-f", file)
-	said, err := keygen.CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", errors.New("ssh-keygen is not installed; on Debian: apt-get install openssh-client")
-	}
-	if err != nil {
-		return "", fmt.Errorf("create an SSH key: %w %s", err, strings.TrimSpace(string(said)))
-	}
-	return public, nil
+	return filepath.Join(place.Folder, keyFile), place.makeFolder()
 }
 
-// Key returns the file with the private key that MakeKey created for the VM's user; empty if there is none.
+// Key returns the file with the private key of NewKey, if it was created, for the VM's user; empty if there is none.
 func (vm *VM) Key() string {
 	if vm.Place == nil {
 		return ""

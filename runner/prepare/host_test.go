@@ -131,5 +131,6 @@ func TestNoKVMForThisUser(t *testing.T) {
 	require.Equal(t, "open /dev/kvm: permission denied: add this user to the group kvm (usermod -aG kvm USER, then log in "+
 		"again)", noKVM(&fs.PathError{Op: "open", Path: "/dev/kvm", Err: syscall.EACCES}))
 	require.Equal(t, "open /dev/kvm: no such file or directory: load the kernel's module (sudo modprobe kvm_intel, or "+
-		"kvm_amd), and enable virtualization in the firmware or, if this computer is a VM, in its hypervisor", noKVM(&fs.PathError{Op: "open", Path: "/dev/kvm", Err: syscall.ENOENT}))
+		"kvm_amd), and enable virtualization in the firmware or, if this computer is a VM, in its hypervisor",
+		noKVM(&fs.PathError{Op: "open", Path: "/dev/kvm", Err: syscall.ENOENT}))
 }

@@ -25,7 +25,8 @@ func TestLinkerFlagsStayTheSame(t *testing.T) {
 	for range 100 {
 		require.Equal(t, linkerFlags(OldestVersion), linkerFlags(OldestVersion))
 	}
-	require.Contains(t, linkerFlags(KubernetesVersion), "-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
+	require.Contains(t, linkerFlags(KubernetesVersion),
+		"-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
 }
 
 // The modules from which Kubernetes is built require the versions that the documents promise.

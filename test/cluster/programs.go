@@ -18,7 +18,7 @@ import (
 // tools/kubernetes and tools/kubernetes-oldest require the same versions.
 const (
 	KubernetesVersion = "v1.37.2"
-	OldestVersion     = "v1.32.0"
+	OldestVersion     = "v1.34.0"
 )
 
 // programs are the names under which kubeall runs as different programs.
@@ -58,8 +58,8 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	return dir, systemImages(dir)
 }
 
-// oldestPrograms does the same with the oldest supported version of Kubernetes. Everything else is that of newest, the
-// folder of the newest version.
+// oldestPrograms does the same with the oldest supported version of Kubernetes. It links everything
+// else from newest, the folder of the newest version. See docs/decisions/0202-oldest-kubernetes.md.
 func oldestPrograms(ctx context.Context, newest string, log func(string)) (dir string, err error) {
 	dir, unlock, err := lockFolder(ctx, OldestVersion, log)
 	if err != nil {

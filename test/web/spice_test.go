@@ -27,7 +27,8 @@ import (
 // without QEMU's port and password.
 func TestViewerShowsTheScreen(t *testing.T) {
 	t.Parallel()
-	c := newComputer(t, "display: {vnc: {}}", "display: {spice: {port: "+strconv.Itoa(ports.Reserve(t))+", address: 127.0.0.1}}")
+	c := newComputer(t, "display: {vnc: {}}",
+		"display: {spice: {port: "+strconv.Itoa(ports.Reserve(t))+", address: 127.0.0.1}}")
 	require.NoError(t, os.WriteFile(c.path("vms/display-password"), []byte("that the test does not tell"), 0o600))
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

@@ -1,8 +1,10 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -103,4 +105,22 @@ func packageOf(name string) string {
 		return "openssh-client"
 	}
 	return name
+}
+
+// MakeKey creates an SSH key in a file unless it exists, and returns the file with the public key.
+func MakeKey(ctx context.Context, file string) (public string, err error) {
+	public = file + ".pub"
+	if _, err := os.Stat(public); !errors.Is(err, fs.ErrNotExist) {
+		return public, err
+	}
+	// ssh-keygen is part of the package of ssh. It doesn't overwrite a file.
+	keygen := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "vmrunner", "-f", file)
+	said, err := keygen.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", errors.New("ssh-keygen is not installed; on Debian: apt-get install openssh-client")
+	}
+	if err != nil {
+		return "", fmt.Errorf("create an SSH key: %w %s", err, strings.TrimSpace(string(said)))
+	}
+	return public, nil
 }

@@ -1,8 +1,9 @@
 // Command kubeall contains the programs of the oldest supported version of Kubernetes. Its name selects the program.
-// etcd is that of the newest version.
+// Clusters use it with the newest etcd.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func main() {
 	case "kube-proxy":
 		command = proxy.NewProxyCommand()
 	case "kubelet":
-		command = kubelet.NewKubeletCommand()
+		command = kubelet.NewKubeletCommand(context.Background())
 	default:
 		fmt.Fprintf(os.Stderr, "kubeall: there is no program %q in it\n", name)
 		os.Exit(2)
