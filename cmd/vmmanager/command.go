@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +35,15 @@ func newManagerCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vmmanager",
 		Short: "Run the VirtualMachines of a Kubernetes namespace",
-		Long:  "Run the VirtualMachines of a Kubernetes namespace.\nWithout a verb, vmmanager does the same as \"vmmanager run\".\n\n" + exitCodes,
-		Args:  cli.NoArguments,
-		RunE:  run.RunE,
+		Long: "Run the VirtualMachines of a Kubernetes namespace.\nWithout a verb, vmmanager does the same as \"vmmanager run\", in a pod or with a kubeconfig.\n" +
+			"To show the VMs of this computer in a browser, run: vmmanager local\n\n" + exitCodes,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().NFlag() == 0 && !hasCluster() {
+				return cmd.Help()
+			}
+			return run.RunE(cmd, args)
+		},
 	}
 	cli.SetUp(root, version)
 	f.log.Add(root)
@@ -44,6 +51,13 @@ func newManagerCommand() *cobra.Command {
 	cli.CompleteFile(run, "config", "yaml", "yml", "json")
 	root.AddCommand(run, newLocal(&f.log), newDevices(&f.log), newCheckConfig(), newTakeover(), newHashPassword())
 	return root
+}
+
+// hasCluster reports whether this process is in a pod, or finds a kubeconfig.
+func hasCluster() bool {
+	home, _ := os.UserHomeDir() // without it, there is no kubeconfig
+	_, err := os.Stat(filepath.Join(home, ".kube", "config"))
+	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" || os.Getenv("KUBECONFIG") != "" || err == nil
 }
 
 // exitCodes is for the help; see the package comment.

@@ -35,9 +35,14 @@ func newRunnerCommand(args ...string) *cobra.Command {
 		Use:   "vmrunner",
 		Short: "Run virtual machines with QEMU",
 		Long: "Create and run virtual machines with QEMU.\n" +
-			"Without a verb, vmrunner does the same as \"vmrunner run\".\n\n" + exitCodes,
+			"Without a verb, vmrunner runs the VM of -c, or of the default configuration if it exists.\n\n" + exitCodes,
 		Args: cli.NoArguments,
-		RunE: run.RunE,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.hasConfig() != nil && cmd.Flags().NFlag() == 0 {
+				return cmd.Help()
+			}
+			return run.RunE(cmd, args)
+		},
 	}
 	cli.SetUp(root, version)
 	p := root.PersistentFlags()
@@ -53,6 +58,7 @@ func newRunnerCommand(args ...string) *cobra.Command {
 	}
 	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newUp(&f), newStart(&f),
 		newRestart(&f), newEdit(&f), newDelete(&f),
+		newSet(&f), newResize(&f), newCD(&f), newClone(&f), newDescribe(&f),
 		newAutostart(&f), newLog(&f), newDiskCommand(&f), newNICCommand(&f), newImage(),
 		newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
@@ -74,9 +80,10 @@ func newRunnerCommand(args ...string) *cobra.Command {
 func groupVerbs(root *cobra.Command) {
 	for _, g := range []struct{ title, verbs string }{
 		{"Common commands:", "up create list start stop restart status edit delete"},
+		{"Change and copy VMs:", "set resize cd clone"},
 		{"Use a guest:", "console view ssh cp port-forward screenshot vnc"},
 		{"Manage disks, images, network cards and snapshots:", "disk image nic snapshot"},
-		{"Examine VMs:", "diff events log plan ps top why"},
+		{"Examine VMs:", "describe diff events log plan ps top why"},
 		{"Control a running VM:", "freeze pause reset resume thaw"},
 		{"Move VMs:", "convert migrate receive reclaim"},
 		{"Automate and extend:", "autostart init pipe qmp run vmtype"},
@@ -95,5 +102,5 @@ const exitCodes = `Exit codes:
     0  success; run: the guest or the user ended the VM
     1  failure; run: the VM failed, and QEMU reported no exit code; diff: differences
     2  wrong usage, or a configuration that is missing or invalid; diff: failure
-    3  the VM is not running; run: the VM is already running
+    3  there is no such VM, or it is not running; run: the VM is already running
   130  run: Ctrl-C (INT), and 143: TERM, before the guest was started`

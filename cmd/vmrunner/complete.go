@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -66,4 +67,32 @@ func (t *target) completeQMP(
 	}
 	slices.Sort(found)
 	return found, directive
+}
+
+// completeTypes completes --type with the VM types, and --set with the options of the VM type.
+func (c *creation) completeTypes(cmd *cobra.Command) {
+	types := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		all, err := c.openInventory(cmd, nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, _ := all.Types() // complete the readable types
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	settings := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		all, err := c.openInventory(cmd, nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		about, _ := all.DescribeType(cmd.Context(), c.draft.Type) // create reports the error
+		var paths []string
+		for _, option := range about.Options {
+			paths = append(paths, "vm.options."+option.Name+"=\t"+option.Doc)
+		}
+		return paths, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	if err := errors.Join(cmd.RegisterFlagCompletionFunc("type", types),
+		cmd.RegisterFlagCompletionFunc("set", settings)); err != nil {
+		panic(err) // cannot happen: the flags exist
+	}
 }

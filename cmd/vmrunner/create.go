@@ -82,8 +82,8 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	p.StringVar(&d.Display, "display", "vnc", "kind of `DISPLAY`: vnc (on a Unix socket) or none")
 	p.StringVar(&d.User, "user", "",
 		"`NAME` of a user that cloud-init creates in the guest (default with\n--image your name, or admin for root)")
-	p.StringVar(&c.keyFile, "ssh-key", "", "`FILE` with the public key of that user (default ~/.ssh/id_*.pub, or a new key\nfor vmrunner)")
-	p.BoolVar(&c.agent, "agent", true, "with --image, let cloud-init install the QEMU guest agent, which needs the\nimage's package repositories")
+	p.StringVar(&c.keyFile, "ssh-key", "", "`FILE` with the public key of that user (default ~/.ssh/id_*.pub, or\na new key for vmrunner)")
+	p.BoolVar(&c.agent, "agent", true, "with --image, let cloud-init install the QEMU guest agent, which needs\nthe image's package repositories")
 	p.StringArrayVar(&d.Settings, "set", nil,
 		"set `PATH=VALUE` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
 	p.StringVar(&c.from, "from", "", "configuration `FILE` to copy; - is standard input")
@@ -92,6 +92,7 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	p.BoolVar(&c.fresh, "fresh", false, "delete the data of a deleted VM with this name")
 	cmd.MarkFlagsMutuallyExclusive("keep-data", "fresh")
 	yesFlag(cmd, &c.yes)
+	c.completeTypes(cmd)
 	cli.CompleteFlag(cmd, "network", "user", "passt", "tap", "masquerade", "none")
 	cli.CompleteFlag(cmd, "display", "vnc", "none")
 	cli.CompleteFile(cmd, "from", "yaml", "yml")
@@ -259,8 +260,8 @@ func (c *creation) completeDraft(cmd *cobra.Command, all *inventory.Inventory) (
 			}
 		}
 	}
-	if u, e := url.Parse(d.CD); d.CD != "" && (e != nil || u.Scheme == "") {
-		if d.CD, err = existingFile(d.CD); err != nil {
+	if d.CD != "" {
+		if d.CD, err = absoluteMedium(d.CD); err != nil {
 			return fmt.Errorf("--cd: %w", err)
 		}
 	}
@@ -337,6 +338,14 @@ func (c *creation) completeImage() error {
 		return fmt.Errorf("--disk %s: the first disk is created from --image, so use its size", d.Disks[0])
 	}
 	return nil
+}
+
+// absoluteMedium returns the URL of a medium, or its absolute path if the file exists.
+func absoluteMedium(medium string) (string, error) {
+	if u, err := url.Parse(medium); err == nil && u.Scheme != "" {
+		return medium, nil
+	}
+	return existingFile(medium)
 }
 
 // longestKey is the maximum size of a public key, in bytes.

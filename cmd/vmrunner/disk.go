@@ -223,7 +223,11 @@ func newDiskExport(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return all.ExportDisk(cmd.Context(), args[0], args[1], to, format)
+			if err := all.ExportDisk(cmd.Context(), args[0], args[1], to, format); err != nil {
+				return err
+			}
+			cmd.PrintErrln("written:", cli.Printable(to))
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "qcow2", "`FORMAT` of the file: qcow2 or raw")

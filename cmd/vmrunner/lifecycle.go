@@ -164,7 +164,11 @@ func newRestart(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return withLog(all.Restart(cmd.Context(), args[0], force))
+		if err := all.Restart(cmd.Context(), args[0], force); err != nil {
+			return withLog(err)
+		}
+		cmd.PrintErrf("%s is running again\n", args[0])
+		return nil
 	}
 	return cmd
 }
@@ -207,6 +211,9 @@ func newDelete(f *flags) *cobra.Command {
 		}
 		for _, path := range left {
 			cmd.PrintErrln("left:", cli.Printable(path))
+		}
+		if err == nil {
+			cmd.PrintErrf("%s is deleted\n", args[0])
 		}
 		return err
 	}

@@ -34,7 +34,8 @@
 //	vmrunner migrate NAME --to FILE          moves the guest to a waiting runner (vmrunner receive)
 //	vmrunner qmp NAME COMMAND                sends a command of QEMU's protocol
 //
-// They exit with 0 on success, 2 for wrong usage, 3 if the VM is not running, and 1 after any other failure.
+// They exit with 0 on success, 2 for wrong usage, 3 if there is no such VM or it is not
+// running, and 1 after any other failure.
 package main
 
 import (
@@ -57,6 +58,7 @@ import (
 	"vmop/internal/yamlfile"
 	"vmop/runner"
 	"vmop/runner/control"
+	"vmop/runner/inventory"
 	"vmop/runner/supervisor"
 	"vmop/vmtypes/evaluate"
 )
@@ -123,7 +125,7 @@ func hangUps() (received <-chan struct{}, stop func()) {
 const (
 	exitFailed = 1
 	exitLocked = 3 // run: the VM is already running
-	exitAbsent = 3 // the other verbs: the VM is not running
+	exitAbsent = 3 // the other verbs: there is no such VM, or it is not running
 )
 
 // outcomeError carries QEMU's exit code.
@@ -147,7 +149,7 @@ func exitCode(err error) int {
 		return sig.ExitCode()
 	case errors.Is(err, runner.ErrLocked):
 		return exitLocked
-	case errors.Is(err, control.ErrNotRunning):
+	case errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrUnknown):
 		return exitAbsent
 	case errors.As(err, &faults), errors.As(err, new(cli.UsageError)):
 		return cli.ExitUsage

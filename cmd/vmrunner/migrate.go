@@ -110,6 +110,9 @@ func newMigrate(f *flags) *cobra.Command {
 		shown := cli.NewProgress(cmd)
 		err = client.Migrate(cmd.Context(), request, migrationProgress(shown))
 		shown.End()
+		if err == nil {
+			cmd.PrintErrln("the guest now runs at the target")
+		}
 		return err
 	}
 	return cmd

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -66,9 +68,23 @@ func TestNamedVMs(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "ready": ready, "says": says, "fetch": fetch, "publish": publish,
-			"publish-debian": publishDebian, "take-place": takePlace,
+			"publish-debian": publishDebian, "take-place": takePlace, "eventually": awaitOutput,
 		},
 	})
+}
+
+// eventually PATTERN PROGRAM ARGUMENT... runs a program until its output matches a regular expression; with !, until it
+// doesn't.
+func awaitOutput(ts *testscript.TestScript, neg bool, args []string) {
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	for end := wait.Deadline(); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if pattern.MatchString(ts.ReadFile("stdout")) != neg {
+			return
+		}
+	}
+	ts.Fatalf("%s: waited in vain for %q", args[1], args[0])
 }
 
 // take-place waits for a place for the guests of a script, and holds it until the script's end.

@@ -137,6 +137,9 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 			}
 			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, copyProgress(shown))
 			shown.End()
+			if err == nil {
+				cmd.PrintErrf("%s is restored from %s\n", args[0], args[1])
+			}
 			return err
 		},
 	}

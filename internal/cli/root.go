@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,9 @@ func flagFault(cmd *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		var all []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })
+		if meant := flagSynonym(cmd, unknown.GetSpecifiedName()); meant != "" {
+			return fmt.Errorf("%w; %s", err, meant)
+		}
 		if near := spelling.Nearest(unknown.GetSpecifiedName(), all); near != "" {
 			return fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
@@ -64,4 +68,25 @@ func flagFault(cmd *cobra.Command, err error) error {
 		wrong = "out of range"
 	}
 	return fmt.Errorf("--%s %s: %s; %s", flag.Name, Printable(invalid.GetValue()), wrong, want)
+}
+
+// flagSynonym returns what to use instead of a flag of other programs; "" if that is unknown.
+func flagSynonym(cmd *cobra.Command, name string) string {
+	if name == "name" || name == "vm" {
+		if strings.Contains(cmd.Use, "NAME") {
+			return "the name is an argument: " + cmd.CommandPath() + strings.TrimPrefix(cmd.Use, cmd.Name())
+		}
+		return ""
+	}
+	for flag, words := range map[string][]string{
+		"ram": {"memory", "mem"}, "cpus": {"cpu", "vcpus", "vcpu", "smp", "cores"},
+		"cd": {"iso", "cdrom", "dvd"}, "image": {"os", "os-variant", "template", "base"},
+		"network": {"net", "nic", "bridge"}, "display": {"graphics", "vga", "screen"},
+		"yes": {"assume-yes", "non-interactive", "no-prompt"}, "output": {"format"}, "force": {"now"},
+	} {
+		if cmd.Flags().Lookup(flag) != nil && slices.Contains(words, name) {
+			return "did you mean --" + flag + "?"
+		}
+	}
+	return ""
 }
