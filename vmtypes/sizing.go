@@ -16,7 +16,7 @@ const (
 
 // Sizing contains the sizes that suit new VMs of a type. They have no effect on existing VMs.
 type Sizing struct {
-	// Minimum are the smallest sizes with which the type's guests work. Suggested are for most guests.
+	// Minimum are the smallest sizes for the type's guests. Suggested are for most guests.
 	Minimum   NewSizes `json:"minimum,omitzero"`
 	Suggested NewSizes `json:"suggested,omitzero"`
 }

@@ -108,7 +108,8 @@ func (f *flags) changeConfiguration(cmd *cobra.Command, name string, settings []
 	for _, setting := range settings {
 		path, value, found := strings.Cut(setting, "=")
 		if !found || path == "" {
-			return cli.UsageError{Err: fmt.Errorf("%s: must be PATH=VALUE, such as vm.bootMenu=true", cli.Printable(setting))}
+			return cli.UsageError{Err: fmt.Errorf("%s: must be PATH=VALUE, such as vm.bootMenu=true",
+				cli.Printable(setting))}
 		}
 		if text, err = yamlfile.Edit(text, value, append([]string{section}, pathKeys(path)...)...); err != nil {
 			return fmt.Errorf("set %s: %w", cli.Printable(path), err)
@@ -135,8 +136,9 @@ func newCD(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("usage: vmrunner cd insert NAME MEDIUM, or vmrunner cd eject NAME")}
 		},
 	}
-	cmd.AddCommand(f.newMedium("insert NAME MEDIUM", "Insert a medium", "Insert a medium: the path of a file, or a URL. QEMU of a running VM can open only files in the\n"+
-		"folders of the media that the VM was started with; \"vmrunner status\" shows other problems.", 2),
+	insert := "Insert a medium: the path of a file, or a URL. QEMU of a running VM can open only files in the\n" +
+		"folders of the media that the VM was started with; \"vmrunner status\" shows other problems."
+	cmd.AddCommand(f.newMedium("insert NAME MEDIUM", "Insert a medium", insert, 2),
 		f.newMedium("eject NAME", "Eject the medium", "Eject the medium.", 1))
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// Sizes of a new VM whose type declares none.
+// Sizes of a new VM if its type declares none.
 const (
 	usualCPUs = 4
 	usualRAM  = 4 * vmspec.GiB

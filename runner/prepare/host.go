@@ -148,7 +148,7 @@ func whyNoKVM() string {
 	case 0:
 		_ = unix.Close(int(vm))
 	case unix.EBUSY:
-		return "/dev/kvm opens, but another hypervisor, such as VirtualBox, uses the CPU: stop its VMs, then restart this one"
+		return "/dev/kvm opens, but another hypervisor, such as VirtualBox, uses the CPU: stop its VMs, then restart this VM"
 	}
 	return ""
 }
