@@ -145,7 +145,7 @@ func TestFaultsOfANewVM(t *testing.T) {
 		paths = append(paths, fault.Path)
 		require.Zero(t, fault.Line, "%+v", fault)
 	}
-	require.Subset(t, paths, []string{"vm.network[0].type", "vm.drives[0].size", "vm.maximumCpus"}, "%v", faults)
+	require.Subset(t, paths, []string{"vm.network[0].type", "vm.drives[0].size", "vm.currentCpus"}, "%v", faults)
 	_, err = f.Draft(t.Context(), &fleet.Draft{Name: "../x"})
 	require.ErrorAs(t, err, &faults)
 	require.Equal(t, "vm.name", faults[0].Path)
