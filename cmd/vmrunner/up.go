@@ -61,8 +61,9 @@ func newUp(f *flags) *cobra.Command {
 
 // changedFlags returns the given flags of a verb, except some of its flags and the common flags of all verbs.
 func changedFlags(cmd *cobra.Command, except ...string) (given []string) {
-	cmd.LocalNonPersistentFlags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(except, flag.Name) {
+	own := cmd.LocalNonPersistentFlags()
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if own.Lookup(flag.Name) != nil && !slices.Contains(except, flag.Name) {
 			given = append(given, "--"+flag.Name)
 		}
 	})
