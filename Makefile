@@ -63,7 +63,7 @@ install: build man ## Install programs, man pages, completion and the systemd un
 		$(DESTDIR)$(UNITDIR)/
 	install -D -m 644 cmd/vmrunner/systemd/network.conf $(DESTDIR)$(PREFIX)/share/vmop/network.conf
 	install -D -m 644 deploy/apparmor/vmrunner $(DESTDIR)$(PREFIX)/share/vmop/apparmor
-	install -D -m 755 deploy/apparmor/load $(DESTDIR)$(PREFIX)/share/vmop/load-apparmor
+	install -D -m 644 deploy/apparmor/load $(DESTDIR)$(PREFIX)/share/vmop/load-apparmor
 	[ -n "$(DESTDIR)" ] || sh $(PREFIX)/share/vmop/load-apparmor
 	for program in vmrunner vmmanager vmimport kubectl-vmop; do \
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
