@@ -3,6 +3,7 @@ package vmtypes
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/txtar"
 )
@@ -24,12 +25,7 @@ func IsReceived(archive []byte) bool {
 	return bytes.Contains(txtar.Parse(archive).Comment, []byte("\n"+archiveReceived))
 }
 
-// Unmarked returns the archive without the line of MarkReceived.
+// Unmarked returns the archive without the lines of MarkReceived and AddProof.
 func Unmarked(archive []byte) []byte {
-	if !IsReceived(archive) {
-		return archive
-	}
-	a := txtar.Parse(archive)
-	a.Comment = bytes.ReplaceAll(a.Comment, []byte("\n"+archiveReceived), []byte("\n"))
-	return txtar.Format(a)
+	return withoutLine(withoutLine(archive, strings.TrimSpace(archiveReceived)), archiveSigned)
 }

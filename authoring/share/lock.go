@@ -15,13 +15,8 @@ import (
 	"vmop/internal/atomicfile"
 	"vmop/internal/readfile"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
-
-// LockFile is the name of the lock file in a folder of VM types.
-const LockFile = "vmtypes.lock.json"
-
-// mostLock is the maximum size of a lock file, in bytes.
-const mostLock = 4 << 20
 
 // A Lock contains the types in a folder that came from registries.
 type Lock struct {
@@ -36,14 +31,20 @@ type Locked struct {
 	// "sha256:…".
 	Image  string `json:"image"`
 	Digest string `json:"digest"`
+	// Version is the tag that a range of versions in the reference had selected.
+	Version string `json:"version,omitempty"`
+	// Key is a public key as PEM. If it isn't "", its owner must have signed this type and its later versions. Proof is
+	// the signature.
+	Key   string           `json:"key,omitempty"`
+	Proof *signature.Proof `json:"proof,omitempty"`
 	// Files maps the names of the files to their checksums.
 	Files map[string]string `json:"files"`
 }
 
 // ReadLock reads the lock file of a folder. If the file is missing, the lock is empty.
 func ReadLock(dir string) (*Lock, error) {
-	path := filepath.Join(dir, LockFile)
-	text, err := readfile.ReadFile(path, mostLock)
+	path := filepath.Join(dir, signature.LockFile)
+	text, err := readfile.ReadFile(path, signature.MostLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Lock{}, nil
 	}
@@ -60,6 +61,9 @@ func ReadLock(dir string) (*Lock, error) {
 		if _, err := artifact.Pinned(t.Image, t.Digest); err != nil || !strings.HasPrefix(t.Digest, "sha256:") {
 			return nil, errors.Join(fmt.Errorf("lock file %s: type %s has no digest of an image", path, t.Name), err)
 		}
+		if _, err := t.Keys(); err != nil {
+			return nil, fmt.Errorf("lock file %s: key of type %s: %w", path, t.Name, err)
+		}
 		for name := range t.Files {
 			if err := artifact.CheckName(name); err != nil {
 				return nil, fmt.Errorf("lock file %s: %w", path, err)
@@ -69,6 +73,28 @@ func ReadLock(dir string) (*Lock, error) {
 	return &l, nil
 }
 
+// Keys returns the key that must have signed the type, if any.
+func (t Locked) Keys() ([]signature.Key, error) {
+	if t.Key == "" {
+		return nil, nil
+	}
+	key, err := signature.ReadKey([]byte(t.Key))
+	return []signature.Key{key}, err
+}
+
+// checkProof returns an error if the lock has a key for the type, and no signature with it for the digest.
+func (t Locked) checkProof() error {
+	keys, err := t.Keys()
+	if err != nil || keys == nil {
+		return err
+	}
+	if t.Proof == nil || sha256Of([]byte(t.Proof.Manifest)) != t.Digest {
+		return errors.New("there is no signature for its digest")
+	}
+	_, err = t.Proof.Signer(keys)
+	return err
+}
+
 // writeFile writes the lock file.
 func (l *Lock) writeFile(dir string) error {
 	slices.SortFunc(l.Types, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
@@ -76,13 +102,16 @@ func (l *Lock) writeFile(dir string) error {
 	if err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
-	return atomicfile.Write(filepath.Join(dir, LockFile), append(text, '\n'), 0o644, atomicfile.Synced)
+	return atomicfile.Write(filepath.Join(dir, signature.LockFile), append(text, '\n'), 0o644, atomicfile.Synced)
 }
 
 // Differences returns a line for each file in a folder that is missing or differs from the lock file.
 func (l *Lock) Differences(dir string) ([]string, error) {
 	var all []string
 	for _, t := range l.Types {
+		if err := t.checkProof(); err != nil {
+			all = append(all, fmt.Sprintf("%s: of type %s: %s", signature.LockFile, t.Name, err))
+		}
 		for _, name := range sortedNames(t.Files) {
 			switch sum, err := checksumIn(dir, name); {
 			case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"vmop/internal/atomicfile"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 // A Taken is a type from a registry, with the reference from which it was read.
@@ -35,7 +36,9 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 	after := Lock{Types: slices.Clone(l.Types)}
 	files := map[string]string{}
 	for _, t := range types {
-		t.addToLock(&after)
+		if err := t.addToLock(&after); err != nil {
+			return err
+		}
 		for name, text := range t.Files {
 			if other, twice := files[name]; twice && other != text {
 				return fmt.Errorf("two of the types have a file %s", name)
@@ -76,13 +79,22 @@ func (l *Lock) Replace(dir string, types ...Taken) error {
 }
 
 // addToLock adds the type to a lock, or replaces the type with the same name.
-func (t Taken) addToLock(l *Lock) {
-	entry := Locked{Name: t.Name, Image: t.Image, Digest: t.Digest, Files: map[string]string{}}
+func (t Taken) addToLock(l *Lock) error {
+	entry := Locked{
+		Name: t.Name, Image: t.Image, Digest: t.Digest, Version: t.Tag, Proof: t.Proof, Files: map[string]string{},
+	}
+	if t.Proof != nil {
+		entry.Key = t.SignedBy.PEM()
+	} else if i := slices.IndexFunc(l.Types, func(o Locked) bool { return o.Name == t.Name && o.Key != "" }); i >= 0 {
+		return fmt.Errorf("type %s from %s is not signed, but the type in the lock file was; name the key with --key, or "+
+			"remove key and proof from %s to accept it without", t.Name, t.Image, signature.LockFile)
+	}
 	for name, text := range t.Files {
 		entry.Files[name] = sha256Of([]byte(text))
 	}
 	l.Types = slices.DeleteFunc(l.Types, func(other Locked) bool { return other.Name == t.Name })
 	l.Types = append(l.Types, entry)
+	return nil
 }
 
 // fileOwners returns the types that contain a file, by file name.

@@ -11,6 +11,7 @@ import (
 	"vmop/authoring/share"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 const launch = "load(\"@vmtypes//standard.star\", \"launch\")\n"
@@ -128,7 +129,7 @@ func TestHostileLockFiles(t *testing.T) {
 		`{"type": []}`:                                     "unknown field",
 		``:                                                 "EOF",
 	} {
-		dir := folder(t, map[string]string{share.LockFile: text})
+		dir := folder(t, map[string]string{signature.LockFile: text})
 		_, err := share.ReadLock(dir)
 		if want == "" {
 			require.NoError(t, err)

@@ -13,13 +13,14 @@ import (
 
 func newPull(Flags) *cobra.Command {
 	var from registryFlags
+	var keys []string
 	cmd := &cobra.Command{
 		Use:   "pull REF [DIR]",
 		Short: "Get the files of a VM type from a registry",
 		Long: "Write the files of a VM type in a registry to a folder, by default the current folder, and\n" +
 			"print the reference with its digest. You can read, test or change them. Nothing is evaluated.\n" +
 			"If one of the files exists with different content, nothing is written.\n" +
-			"\"vendor\" keeps types for VMs.\n\n" + registryHelp,
+			"\"vendor\" keeps types for VMs.\n\n" + registryHelp + "\n\n" + rangeHelp,
 		Example: "  vmrunner vmtype pull registry.example.org/types/asset:1.2 asset && vmrunner vmtype test asset",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -31,6 +32,9 @@ func newPull(Flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			registry, err := from.openRegistry()
 			if err != nil {
+				return err
+			}
+			if registry.Keys, err = readKeys(keys); err != nil {
 				return err
 			}
 			f, err := registry.Fetch(cmd.Context(), args[0])
@@ -55,5 +59,6 @@ func newPull(Flags) *cobra.Command {
 		},
 	}
 	from.addFlags(cmd)
+	keysFlag(cmd, &keys)
 	return cmd
 }

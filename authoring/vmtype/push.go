@@ -16,8 +16,10 @@ import (
 	"vmop/authoring/share"
 	"vmop/authoring/vmtypestest"
 	"vmop/internal/cli"
+	"vmop/internal/readfile"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 func newPush(f Flags) *cobra.Command {
@@ -29,10 +31,11 @@ func newPush(f Flags) *cobra.Command {
 			"reference with its digest. TYPE is a file, the name of a type, or a folder with one type; the\n" +
 			"current folder by default. The artifact contains the type, the modules that it loads except\n" +
 			"the stock library, its tests and its samples. The same files have the same digest.\n\n" +
+			"--sign adds a signature that \"vendor --key\", policies, managers and cosign can verify.\n\n" +
 			"The files are first tested as with \"test\", without other files of the folder. If a test\n" +
 			"fails, nothing is written.\n\n" + registryHelp + "\n\n" +
 			"Exit codes: 0 success, 1 a test or the registry has failed, 2 wrong usage.",
-		Example: "  vmrunner vmtype push registry.example.org/types/asset:1.2\n" +
+		Example: "  vmrunner vmtype push registry.example.org/types/asset:1.2 --sign key.pem\n" +
 			"  vmrunner vmtype push registry.example.org/types/asset:1.2 types/asset.star --dry-run\n" +
 			"  vmrunner vmtype push types/asset:1.2 asset --layout out && oras cp …",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -58,6 +61,8 @@ func newPush(f Flags) *cobra.Command {
 	cmd.Flags().BoolVar(&p.dry, "dry-run", false, "list the files and write nothing")
 	cmd.Flags().BoolVar(&p.skip, "skip-tests", false, "don't run tests and samples")
 	cmd.Flags().StringVar(&p.layout, "layout", "", "write an OCI image layout into this `DIR`, not to the registry")
+	cmd.Flags().StringVar(&p.sign, "sign", "", "sign with this private key (PEM `FILE` of openssl genpkey)")
+	cli.CompleteFile(cmd, "sign")
 	cmd.Flags().StringArrayVar(&p.annotations, "annotation", nil,
 		"add `KEY=VALUE` to the manifest: org.opencontainers.image.source=…;\nmay be repeated")
 	cli.CompleteFolder(cmd, "layout")
@@ -72,6 +77,7 @@ type push struct {
 	registry    registryFlags
 	dry, skip   bool
 	layout      string
+	sign        string
 	annotations []string
 	out, errs   io.Writer
 }
@@ -81,6 +87,9 @@ func (p *push) pushTypes(ctx context.Context, reference, what string) error {
 		return cli.UsageError{Err: err}
 	}
 	to, err := p.registry.openRegistry()
+	if err == nil {
+		to.Signer, err = readSigner(p.sign)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,9 +107,7 @@ func (p *push) pushTypes(ctx context.Context, reference, what string) error {
 	case p.dry:
 		return p.printContent(reference, c)
 	case p.layout != "":
-		if pushed, err = c.WriteLayout(p.layout, reference); err == nil {
-			pushed, err = artifact.Pinned(reference, pushed)
-		}
+		pushed, err = c.WriteLayout(p.layout, reference, to.Signer)
 	default:
 		pushed, err = to.Push(ctx, reference, c)
 		err = withFlagHint(err)
@@ -109,6 +116,22 @@ func (p *push) pushTypes(ctx context.Context, reference, what string) error {
 		return err
 	}
 	return cli.WriteLine(p.out, pushed)
+}
+
+// readSigner reads a file with a private key, or returns nil for "".
+func readSigner(file string) (*signature.Signer, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := readfile.ReadFile(file, mostKey)
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("--sign: %w", err)}
+	}
+	signer, err := signature.ReadSigner(text)
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("--sign %s: %w", file, err)}
+	}
+	return signer, nil
 }
 
 // gatherContent returns the content to push.

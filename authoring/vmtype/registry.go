@@ -16,14 +16,45 @@ import (
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
 	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/signature"
 )
 
 // registryHelp is for the help of the verbs that use registries.
 const registryHelp = "REF is REGISTRY/REPOSITORY:TAG, or @sha256:… instead of the tag. Credentials are taken from\n" +
 	"\"docker login\" (or podman, oras), credential helpers included."
 
-// mostCA is the maximum size of a file with authorities, in bytes.
-const mostCA = 1 << 20
+// rangeHelp is for the help of the verbs that read a type.
+const rangeHelp = "Instead of the tag, REF may have a range of versions: :^1.2 is the newest tag from 1.2.0 below\n" +
+	"2.0.0, :~1.2 below 1.3.0, and \":>=1.2,<1.5\" between the two."
+
+// keysFlag adds the flag for keys that must have signed a type.
+func keysFlag(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVar(files, "key", nil,
+		"require a signature with this public key (PEM `FILE`); may be repeated")
+	cli.CompleteFile(cmd, "key", "pub", "pem")
+}
+
+// readKeys reads files with public keys.
+func readKeys(files []string) (keys []signature.Key, err error) {
+	for _, file := range files {
+		text, err := readfile.ReadFile(file, mostKey)
+		if err != nil {
+			return nil, cli.UsageError{Err: fmt.Errorf("--key: %w", err)}
+		}
+		key, err := signature.ReadKey(text)
+		if err != nil {
+			return nil, cli.UsageError{Err: fmt.Errorf("--key %s: %w", file, err)}
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// The maximum sizes of files with authorities, and with a key, in bytes.
+const (
+	mostCA  = 1 << 20
+	mostKey = 64 << 10
+)
 
 // registryFlags are the flags for access to registries.
 type registryFlags struct {

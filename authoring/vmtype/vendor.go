@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,20 +13,25 @@ import (
 	"vmop/authoring/share"
 	"vmop/internal/cli"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/policy"
+	"vmop/vmtypes/signature"
 )
 
 func newVendor(f Flags) *cobra.Command {
-	v := vendor{folder: f.Folder}
+	v := vendor{folder: f.Folder, policy: f.Policy}
 	cmd := &cobra.Command{
 		Use:   "vendor [REF...]",
 		Short: "Store VM types of a registry in the folder of VM types",
 		Long: "Write VM types of registries into the folder --vmtypes, and their references and\n" +
-			"digests into " + share.LockFile + " next to them, so that starting a VM needs no registry. A type\n" +
+			"digests into " + signature.LockFile + " next to them, so that starting a VM needs no registry. A type\n" +
 			"of the same name that was vendored is replaced. Changed files and files of other\n" +
 			"origin are kept: in that case no file is written. The type must load without errors.\n\n" +
 			"Without REF the files that are missing are fetched again, by their digests. --update fetches\n" +
 			"the current versions of the references. --check shows differences from the lock file, and\n" +
-			"contacts no registry.\n\n" + registryHelp + "\n\n" +
+			"contacts no registry.\n\n" +
+			"With --key, or if the policy of this computer requires signatures for the folder, the types\n" +
+			"must be signed. The lock file remembers the key of each type: its later versions must be\n" +
+			"signed with it, unless --key names others.\n\n" + registryHelp + "\n\n" + rangeHelp + "\n\n" +
 			"Exit codes: 0 success, 1 failure, or something differs, 2 wrong usage.",
 		Example: "  vmrunner vmtype vendor --vmtypes types registry.example.org/types/asset:1.2\n" +
 			"  vmrunner vmtype vendor --vmtypes types --check\n" +
@@ -37,6 +43,7 @@ func newVendor(f Flags) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	v.registry.addFlags(cmd)
+	keysFlag(cmd, &v.keys)
 	cmd.Flags().BoolVar(&v.check, "check", false, "compare the folder with the lock file; contact no registry")
 	cmd.Flags().BoolVar(&v.update, "update", false, "fetch the current versions of the references in the lock file")
 	cli.AtMostOne(cmd, "check", "update")
@@ -46,7 +53,9 @@ func newVendor(f Flags) *cobra.Command {
 // vendor is the state of one call of the verb.
 type vendor struct {
 	folder        *string
+	policy        *string
 	registry      registryFlags
+	keys          []string
 	check, update bool
 	out           io.Writer
 }
@@ -69,39 +78,93 @@ func (v *vendor) takeTypes(ctx context.Context, references []string) error {
 	if err != nil {
 		return err
 	}
-	var types []share.Taken
-	add := func(reference, image string) error {
-		t, err := fetchUsable(ctx, from, reference, image)
-		if err == nil && slices.ContainsFunc(types, func(o share.Taken) bool { return o.Name == t.Name }) {
-			err = cli.UsageError{Err: fmt.Errorf("two of the references are a type %s", t.Name)}
-		}
-		types = append(types, t)
+	required, err := v.requiredKeys()
+	if err != nil {
 		return err
 	}
-	for _, reference := range references {
-		if err := add(reference, reference); err != nil {
-			return err
-		}
+	all, err := v.wantedTypes(lock, references)
+	if err != nil {
+		return err
 	}
-	for _, t := range lock.Types {
-		if len(references) > 0 {
-			break
+	var types []share.Taken
+	for _, w := range all {
+		if from.Keys = required; required == nil {
+			from.Keys = w.keys
 		}
-		reference := t.Image
-		if !v.update {
-			if reference, err = artifact.Pinned(t.Image, t.Digest); err != nil {
-				return err
-			}
-		}
-		if err := add(reference, t.Image); err != nil {
+		t, err := fetchUsable(ctx, from, w.reference, w.image)
+		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(types, func(o share.Taken) bool { return o.Name == t.Name }) {
+			return cli.UsageError{Err: fmt.Errorf("two of the references are a type %s", t.Name)}
+		}
+		types = append(types, t)
 	}
 	before := slices.Clone(lock.Types)
 	if err := lock.Replace(*v.folder, types...); err != nil {
 		return err
 	}
 	return v.printTaken(before, types)
+}
+
+// wantedType is a type to fetch.
+type wantedType struct {
+	reference string // to read
+	image     string // for the lock file
+	keys      []signature.Key
+}
+
+// wantedTypes returns the types with the references, or all types of the lock file.
+func (v *vendor) wantedTypes(lock *share.Lock, references []string) (all []wantedType, err error) {
+	for _, reference := range references {
+		w := wantedType{reference: reference, image: reference}
+		for _, t := range lock.Types {
+			if sameRepository(t.Image, reference) && w.keys == nil {
+				if w.keys, err = t.Keys(); err != nil {
+					return nil, err
+				}
+			}
+		}
+		all = append(all, w)
+	}
+	if len(references) > 0 {
+		return all, nil
+	}
+	for _, t := range lock.Types {
+		w := wantedType{reference: t.Image, image: t.Image}
+		if w.keys, err = t.Keys(); err == nil && !v.update {
+			w.reference, err = artifact.Pinned(t.Image, t.Digest)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// sameRepository reports whether two references differ only in tag, digest or range.
+func sameRepository(x, y string) bool {
+	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	one, err1 := artifact.Pinned(x, digest)
+	other, err2 := artifact.Pinned(y, digest)
+	return err1 == nil && err2 == nil && one == other
+}
+
+// requiredKeys returns the keys of --key, or those that the policy requires for the folder.
+func (v *vendor) requiredKeys() ([]signature.Key, error) {
+	if len(v.keys) > 0 {
+		return readKeys(v.keys)
+	}
+	limits, err := policy.Load(*v.policy)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.Abs(*v.folder)
+	if err != nil {
+		return nil, fmt.Errorf("folder of VM types: %w", err)
+	}
+	return limits.SignersOf(folder), nil
 }
 
 // printDifferences prints the differences between the folder and its lock file.
@@ -123,7 +186,7 @@ func (v *vendor) printDifferences(lock *share.Lock) error {
 
 // printTaken prints the types with their changes.
 func (v *vendor) printTaken(before []share.Locked, types []share.Taken) error {
-	rows := [][]string{{"NAME", "FROM", "DIGEST", "CHANGE"}}
+	rows := [][]string{{"NAME", "FROM", "DIGEST", "SIGNED BY", "CHANGE"}}
 	for _, t := range types {
 		what := "new"
 		for _, old := range before {
@@ -135,7 +198,14 @@ func (v *vendor) printTaken(before []share.Locked, types []share.Taken) error {
 				what = "was " + old.Digest
 			}
 		}
-		rows = append(rows, []string{t.Name, t.Image, t.Digest, what})
+		from, signed := t.Image, "-"
+		if t.Tag != "" {
+			from += " = " + t.Tag
+		}
+		if t.Proof != nil {
+			signed = t.SignedBy.Fingerprint()
+		}
+		rows = append(rows, []string{t.Name, from, t.Digest, signed, what})
 	}
 	return cli.Table(v.out, rows)
 }

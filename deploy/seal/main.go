@@ -37,7 +37,7 @@ import (
 // The files that seal writes.
 const (
 	checksums  = "SHA256SUMS"
-	signature  = "SHA256SUMS.sig"
+	sumsSig    = "SHA256SUMS.sig"
 	provenance = "provenance.json"
 	envelope   = "provenance.intoto.jsonl"
 	signers    = "allowed_signers" // the public key for ssh-keygen
@@ -145,13 +145,13 @@ func sealFolder(dir string, b build, key *signingKey) error {
 	if err := writeFile(dir, checksums, sums.Bytes()); err != nil || key == nil {
 		return err
 	}
-	return writeFile(dir, signature, key.sshSignature(sums.Bytes()))
+	return writeFile(dir, sumsSig, key.sshSignature(sums.Bytes()))
 }
 
 // removeSeals removes the output of an earlier run.
 func removeSeals(dir string) (err error) {
 	for _, pattern := range []string{
-		checksums, signature, provenance, envelope, signers, publicKey, rpmKey, alpineKey, "*" + imageSig,
+		checksums, sumsSig, provenance, envelope, signers, publicKey, rpmKey, alpineKey, "*" + imageSig,
 		"*" + indexFile,
 	} {
 		old, failed := filepath.Glob(filepath.Join(dir, pattern))

@@ -5,7 +5,6 @@ import (
 	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/ssh"
+
+	"vmop/vmtypes/signature"
 )
 
 // signingKey signs releases.
@@ -140,14 +141,7 @@ func (k *signingKey) signImages(dir string, b build, images []image) error {
 // imageSignature returns the signature of an image or index in the format that cosign stores in a registry: an image
 // with the tag sha256-DIGEST.sig. Its layer is the signed text. The result is an OCI archive.
 func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
-	payload, err := json.Marshal(map[string]any{
-		"critical": map[string]any{
-			"identity": map[string]string{"docker-reference": b.imageReference(i)},
-			"image":    map[string]string{"docker-manifest-digest": "sha256:" + i.digest},
-			"type":     "cosign container image signature",
-		},
-		"optional": nil,
-	})
+	payload, err := signature.Payload(b.imageReference(i), "sha256:"+i.digest)
 	if err != nil {
 		return nil, err
 	}

@@ -108,6 +108,9 @@ func (vm *VM) admitType(ctx context.Context, vmTypes string, offered []byte, tru
 	}
 	switch trustOf(offered, library, kept, trusted) {
 	case asOwn:
+		if !vmtypes.IsReceived(kept) && bytes.Equal(offered, vmtypes.Unmarked(kept)) {
+			return kept, nil // with its signature
+		}
 		return offered, nil
 	case limited:
 		return vmtypes.MarkReceived(offered), nil

@@ -2,6 +2,9 @@ package artifact_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -23,6 +26,7 @@ import (
 	"vmop/diskimage"
 	"vmop/vmtypes"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 // asset returns a type with all kinds of files.
@@ -75,6 +79,95 @@ func TestATypeComesBackAsItWas(t *testing.T) {
 	require.ErrorContains(t, err, "push it with a tag")
 }
 
+// newSigner returns a new private key.
+func newSigner(t *testing.T) *signature.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	signer, err := signature.ReadSigner(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	require.NoError(t, err)
+	return signer
+}
+
+// A reader with keys only accepts what one of their owners has signed.
+func TestSignedTypes(t *testing.T) {
+	t.Parallel()
+	reference := serve(t, nil) + "/types/asset"
+	ours, theirs := newSigner(t), newSigner(t)
+	verifies := artifact.Registry{Keys: []signature.Key{ours.Key()}}
+	_, err := artifact.Registry{}.Push(t.Context(), reference+":1", asset())
+	require.NoError(t, err)
+	_, err = verifies.Fetch(t.Context(), reference+":1")
+	require.ErrorContains(t, err, "it is not signed: there is no signature for sha256:")
+	_, err = artifact.Registry{Signer: theirs}.Push(t.Context(), reference+":1", asset())
+	require.NoError(t, err)
+	_, err = verifies.Fetch(t.Context(), reference+":1")
+	require.ErrorContains(t, err, "it is not signed with a trusted key")
+	pushed, err := artifact.Registry{Signer: ours}.Push(t.Context(), reference+":1", asset())
+	require.NoError(t, err)
+	for _, key := range []signature.Key{ours.Key(), theirs.Key()} { // the second signature has not replaced the first
+		got, err := artifact.Registry{Keys: []signature.Key{key}}.Fetch(t.Context(), reference+":1")
+		require.NoError(t, err)
+		require.Equal(t, pushed, reference+"@"+got.Digest)
+		require.Equal(t, key, got.SignedBy)
+		require.NoError(t, got.Proof.Covers("asset", got.Modules()))
+	}
+
+	// A signature does not become one of another type by its tag.
+	other := asset()
+	other.Files["parts.star"] = "tag = 2\n"
+	evil, err := artifact.Registry{}.Push(t.Context(), reference+":2", other)
+	require.NoError(t, err)
+	tagOf := func(pushed string) name.Tag {
+		of, err := name.NewDigest(pushed)
+		require.NoError(t, err)
+		return of.Context().Tag(strings.Replace(of.DigestStr(), ":", "-", 1) + ".sig")
+	}
+	signatures, err := remote.Image(tagOf(pushed))
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(tagOf(evil), signatures))
+	_, err = verifies.Fetch(t.Context(), reference+":2")
+	require.ErrorContains(t, err, "its signature is for something else")
+}
+
+// A range of versions selects the newest tag, and may not reach further than its registry.
+func TestRangesOfVersions(t *testing.T) {
+	t.Parallel()
+	reference := serve(t, nil) + "/types/asset"
+	digests := map[string]string{}
+	for _, tag := range []string{"1.0.0", "1.2.0", "1.10.0", "2.0.0", "latest"} {
+		c := asset()
+		c.Files["parts.star"] = "tag = \"" + tag + "\"\n"
+		var err error
+		digests[tag], err = artifact.Registry{}.Push(t.Context(), reference+":"+tag, c)
+		require.NoError(t, err)
+	}
+	for within, want := range map[string]string{"^1.0": "1.10.0", "~1.2": "1.2.0", ">=1": "2.0.0"} {
+		got, err := artifact.Registry{}.Fetch(t.Context(), reference+":"+within)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Tag)
+		require.Equal(t, digests[want], reference+"@"+got.Digest)
+		pinned, err := artifact.Pinned(reference+":"+within, got.Digest)
+		require.NoError(t, err)
+		require.Equal(t, digests[want], pinned)
+	}
+	_, err := artifact.Registry{}.Fetch(t.Context(), reference+":^3")
+	require.ErrorContains(t, err, "the range ^3 contains no tag; the repository has 4 versions")
+	require.Equal(t, diskimage.SourceNotFound, diskimage.ReasonOf(err))
+	require.Error(t, artifact.CheckReference(reference+":^3"), "push needs a tag")
+
+	endless := serve(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", "</v2/types/asset/tags/list?last=x>; rel=\"next\"")
+			_ = json.NewEncoder(w).Encode(map[string]any{"tags": make([]string, 1000)})
+		})
+	}) + "/types/asset:^1"
+	_, err = artifact.Registry{}.Fetch(t.Context(), endless)
+	require.ErrorContains(t, err, "more than 10000 tags")
+}
+
 // The digest of the same content never changes, because other users have stored it.
 func TestTheDigestStays(t *testing.T) {
 	t.Parallel()
@@ -89,10 +182,12 @@ func TestTheDigestStays(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"org.opencontainers.image.title": "asset", "org.opencontainers.image.description": "the PC with a tag.",
 		"org.opencontainers.image.licenses": "MIT", "org.jdrupes.vmop.vmtype.api-version": "1",
+		"org.jdrupes.vmop.vmtype.modules": "46ad694ad0d69791885e13dfa2e03a3838d03de213bd54494b6f5d4113783ce2  asset.star\n" +
+			"c256eda2744ae4c89820cd5925a5ab8586378bcff82715f0e367bb036323a432  parts.star\n",
 	}, manifest["annotations"])
 	digest, err := image.Digest()
 	require.NoError(t, err)
-	require.Equal(t, "sha256:fb3c34edb99a5f134d7fd0b70455f7b3a1f7d7acf65db9128456f1b9703013f6", digest.String())
+	require.Equal(t, "sha256:146c0868642731bf18b936ae0db4441da288e7e3c19bd07accf7be5540ad7b42", digest.String())
 }
 
 func TestContentThatIsRefused(t *testing.T) {

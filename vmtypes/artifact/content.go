@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"vmop/vmtypes"
+	"vmop/vmtypes/signature"
 )
 
 // Type is the artifact type of VM types.
@@ -27,7 +28,7 @@ const (
 	emptyType = "application/vnd.oci.empty.v1+json"
 	emptyJSON = "{}"
 
-	titleKey       = "org.opencontainers.image.title"
+	titleKey       = signature.TitleKey
 	descriptionKey = "org.opencontainers.image.description"
 	// apiVersionKey is the key for the type's version of the language of VM types.
 	apiVersionKey = "org.jdrupes.vmop.vmtype.api-version"
@@ -87,6 +88,7 @@ func (c *Content) Image() (v1.Image, error) {
 	maps.Copy(manifest.Annotations, c.Annotations)
 	manifest.Annotations[titleKey] = c.Name
 	manifest.Annotations[apiVersionKey] = strconv.Itoa(c.APIVersion)
+	manifest.Annotations[signature.ModulesKey] = signature.Checksums(c.Modules())
 	if c.Description != "" {
 		manifest.Annotations[descriptionKey] = c.Description
 	}
@@ -197,7 +199,7 @@ func contentOf(m *v1.Manifest, layer []byte) (*Content, error) {
 		Name: m.Annotations[titleKey], Description: m.Annotations[descriptionKey], Annotations: map[string]string{},
 	}
 	maps.Copy(c.Annotations, m.Annotations)
-	for _, key := range []string{titleKey, descriptionKey, apiVersionKey} {
+	for _, key := range []string{titleKey, descriptionKey, apiVersionKey, signature.ModulesKey} {
 		delete(c.Annotations, key)
 	}
 	version := m.Annotations[apiVersionKey]

@@ -7,17 +7,22 @@ import (
 	"os"
 	"path/filepath"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/match"
+
+	"vmop/diskimage/registry"
+	"vmop/vmtypes/signature"
 )
 
 // refNameKey is the annotation with the reference of an image in the index of a layout.
 const refNameKey = "org.opencontainers.image.ref.name"
 
 // WriteLayout writes a type to a folder in the OCI image layout, for programs that copy images to registries, and
-// returns the digest. It creates a missing folder, and replaces an image with the same reference.
-func (c *Content) WriteLayout(folder, reference string) (digest string, err error) {
+// returns the reference with the digest. It creates a missing folder, and replaces an image with the same reference. A
+// signer adds a signature, as another image.
+func (c *Content) WriteLayout(folder, reference string, by *signature.Signer) (pinned string, err error) {
 	image, err := c.Image()
 	if err != nil {
 		return "", err
@@ -26,15 +31,28 @@ func (c *Content) WriteLayout(folder, reference string) (digest string, err erro
 	if err != nil {
 		return "", fmt.Errorf("digest of the artifact: %w", err)
 	}
+	ref, err := registry.Access{}.Parse(reference)
+	if err != nil {
+		return "", explainError(reference, err)
+	}
+	digest := ref.Context().Digest(hash.String())
+	images := map[string]v1.Image{reference: image}
+	if by != nil {
+		if images[signatureTag(digest).String()], err = withSignature(by, digest, noSignatures); err != nil {
+			return "", err
+		}
+	}
 	into, err := openLayout(folder)
+	for reference, image := range images {
+		if err == nil {
+			name := layout.WithAnnotations(map[string]string{refNameKey: reference})
+			err = into.ReplaceImage(image, match.Name(reference), name)
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("OCI layout %s: %w", folder, err)
 	}
-	name := layout.WithAnnotations(map[string]string{refNameKey: reference})
-	if err := into.ReplaceImage(image, match.Name(reference), name); err != nil {
-		return "", fmt.Errorf("OCI layout %s: %w", folder, err)
-	}
-	return hash.String(), nil
+	return digest.String(), nil
 }
 
 // openLayout opens a layout, or creates an empty layout.

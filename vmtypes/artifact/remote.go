@@ -16,6 +16,8 @@ import (
 	"vmop/diskimage"
 	"vmop/diskimage/registry"
 	"vmop/internal/outbound"
+	"vmop/vmtypes/artifact/versions"
+	"vmop/vmtypes/signature"
 )
 
 // Time limits for a registry: for a whole call, and for the time without any data.
@@ -38,6 +40,10 @@ type Registry struct {
 	Reach *outbound.Rule
 	// Patience is the time limit of a call; 0 means two minutes.
 	Patience time.Duration
+	// Keys are trusted keys: one of them must have signed what Fetch reads. Without keys, signatures are ignored.
+	Keys []signature.Key
+	// Signer signs what Push writes; nil writes no signature.
+	Signer *signature.Signer
 }
 
 // Fetched is an artifact from a registry.
@@ -45,17 +51,24 @@ type Fetched struct {
 	Content
 	// Digest is the digest of the manifest: "sha256:…".
 	Digest string
+	// Tag is the tag that a range of versions has selected; "" if the reference contains no range.
+	Tag string
+	// Proof shows that the key SignedBy has signed the artifact; nil without Registry.Keys.
+	Proof    *signature.Proof
+	SignedBy signature.Key
 }
 
-// Fetch reads the VM type with a reference, REGISTRY/REPOSITORY:TAG, or with @sha256:… instead of the tag. The
-// default tag is latest. Errors have the type *diskimage.Error: they contain a reason, and no secrets.
+// Fetch reads the VM type with a reference, REGISTRY/REPOSITORY:TAG, or with @sha256:… or a range of versions such as
+// ^1.2 instead of the tag. The default tag is latest. If the registry has keys, one of them must have signed the
+// artifact. Errors have the type *diskimage.Error: they contain a reason, and no secrets.
 func (r Registry) Fetch(ctx context.Context, reference string) (*Fetched, error) {
 	f, err := boundCall(ctx, r, func(ctx context.Context) (*Fetched, error) { return r.fetchArtifact(ctx, reference) })
 	return f, explainError(reference, err)
 }
 
 func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched, error) {
-	ref, options, err := r.openReference(ctx, reference)
+	repository, within := versions.Cut(reference)
+	ref, options, err := r.openReference(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +76,22 @@ func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched
 	if err != nil {
 		return nil, err
 	}
+	f := &Fetched{}
+	if within != "" {
+		if f.Tag, err = newestTag(ctx, puller, ref.Context(), within); err != nil {
+			return nil, err
+		}
+		ref = ref.Context().Tag(f.Tag)
+	}
 	desc, err := puller.Get(ctx, ref)
 	if err != nil {
 		return nil, err
+	}
+	f.Digest = desc.Digest.String()
+	if len(r.Keys) > 0 {
+		if err := f.proveSigned(ctx, puller, ref.Context(), desc.Manifest, r.Keys); err != nil {
+			return nil, err
+		}
 	}
 	m, blob, err := layerOf(desc.Manifest, desc.MediaType)
 	if err != nil {
@@ -87,10 +113,41 @@ func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched
 		return nil, unfitError(fmt.Errorf("its layer does not have the %d bytes that the manifest states", blob.Size))
 	}
 	c, err := contentOf(m, data)
+	if err == nil && f.Proof != nil {
+		err = f.Proof.Covers(c.Name, c.Modules())
+	}
 	if err != nil {
 		return nil, unfitError(err)
 	}
-	return &Fetched{*c, desc.Digest.String()}, nil
+	f.Content = *c
+	return f, nil
+}
+
+// mostTags is the maximum number of tags of a repository.
+const mostTags = 10_000
+
+// newestTag returns the tag of a repository with the highest version in a range.
+func newestTag(ctx context.Context, from *remote.Puller, of name.Repository, within string) (string, error) {
+	pages, err := from.Lister(ctx, of)
+	if err != nil {
+		return "", err
+	}
+	var tags []string
+	for pages.HasNext() && len(tags) <= mostTags {
+		page, err := pages.Next(ctx)
+		if err != nil {
+			return "", err
+		}
+		tags = append(tags, page.Tags...)
+	}
+	if len(tags) > mostTags {
+		return "", unfitError(fmt.Errorf("the repository has more than %d tags; name a tag", mostTags))
+	}
+	tag, err := versions.Newest(tags, within)
+	if err != nil {
+		return "", diskimage.Refuse(diskimage.SourceNotFound, "%w", err)
+	}
+	return tag, nil
 }
 
 // Push writes a type to a repository, and returns the reference with its digest. Its errors have the same type as
@@ -123,18 +180,25 @@ func (r Registry) pushArtifact(ctx context.Context, reference string, c *Content
 	if err := remote.Write(ref, image, options...); err != nil {
 		return "", err
 	}
-	return ref.Context().Digest(digest.String()).String(), nil
+	pushed := ref.Context().Digest(digest.String())
+	if r.Signer != nil {
+		if err := signArtifact(r.Signer, pushed, options); err != nil {
+			return "", fmt.Errorf("sign %s: %w", pushed, err)
+		}
+	}
+	return pushed.String(), nil
 }
 
-// CheckReference returns an error of type *diskimage.Error for an invalid reference.
+// CheckReference returns an error of type *diskimage.Error for an invalid reference to a single artifact.
 func CheckReference(reference string) error {
 	_, err := registry.Access{}.Parse(reference)
 	return explainError(reference, err)
 }
 
-// Pinned returns a reference with a digest instead of its tag.
+// Pinned returns a reference with a digest instead of its tag or range of versions.
 func Pinned(reference, digest string) (string, error) {
-	ref, err := registry.Access{}.Parse(reference)
+	repository, _ := versions.Cut(reference)
+	ref, err := registry.Access{}.Parse(repository)
 	if err != nil {
 		return "", explainError(reference, err)
 	}

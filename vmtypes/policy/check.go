@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	"vmop/internal/printable"
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/signature"
 )
 
 // A Subject describes the VM and the type of a plan to judge.
@@ -18,8 +20,12 @@ type Subject struct {
 	Folder string
 	// DataDir and RuntimeDir are the VM's own directories, absolute.
 	DataDir, RuntimeDir string
+	// Modules are the texts of the type's own modules, by file name. Proof is the signature of the type, or nil. Both
+	// are only needed for a folder with Policy.SignersOf.
+	Modules map[string]string
+	Proof   *signature.Proof
 	// Sample means that the directories belong to a sample VM for trying types. The policy then ignores the places of
-	// these directories.
+	// these directories, and requires no signature.
 	Sample bool
 	// Reserved are the runner's own files in these directories. No plan may touch them; otherwise a guest could
 	// control the monitor of its QEMU.
@@ -99,6 +105,7 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	}
 	if !s.Sample {
 		c.violations = p.checkDirectories(s.DataDir, s.RuntimeDir)
+		c.checkSignature(made.Type)
 	}
 	c.what = "the configuration"
 	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
@@ -109,6 +116,24 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 		return nil
 	}
 	return &Error{Type: made.Type, Violations: c.violations}
+}
+
+// checkSignature requires that the type is signed, if the rule has keys.
+func (c *checker) checkSignature(name string) {
+	keys := c.policy.SignersOf(c.subject.Folder)
+	if keys == nil {
+		return
+	}
+	err := errors.New("it is not signed; take it from its registry with vmrunner vmtype vendor")
+	if proof := c.subject.Proof; proof != nil {
+		if _, err = proof.Signer(keys); err == nil {
+			err = proof.Covers(name, c.subject.Modules)
+		}
+	}
+	if err != nil {
+		c.what = "the VM type " + name
+		c.denyByList("signedBy", err.Error())
+	}
 }
 
 // checkPlan judges a plan and the subject's images.

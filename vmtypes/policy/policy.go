@@ -10,6 +10,7 @@ import (
 
 	"vmop/internal/readfile"
 	"vmop/internal/yamlfile"
+	"vmop/vmtypes/signature"
 )
 
 // DefaultFile is the policy of a computer. Without this file, everything is allowed.
@@ -38,6 +39,9 @@ type Policy struct {
 type Rule struct {
 	// Types are patterns of folders, or "stock".
 	Types []string `yaml:"types"`
+	// SignedBy are public keys, see signature.ReadKey. If there are any, each type of the folders must be signed with
+	// one of them. Stock types need no signature.
+	SignedBy []string `yaml:"signedBy"`
 	// Flags are options of QEMU: "-device".
 	Flags []string `yaml:"flags"`
 	// Devices are the drivers of -device: "virtio-*".
@@ -149,6 +153,11 @@ func (r *Rule) addFaults(at string, fault func(path, message, hint string)) {
 	if len(r.Types) == 0 {
 		fault(at, "types is missing", "a list of folders of VM types, or stock")
 	}
+	for i, text := range r.SignedBy {
+		if _, err := signature.ReadKey([]byte(text)); err != nil {
+			fault(fmt.Sprintf("%s.signedBy[%d]", at, i), "the key "+err.Error(), "")
+		}
+	}
 	for i, pattern := range r.Types {
 		if pattern != Stock && !strings.HasPrefix(pattern, "/") {
 			fault(fmt.Sprintf("%s.types[%d]", at, i),
@@ -180,6 +189,24 @@ func (r *Rule) addFaults(at string, fault func(path, message, hint string)) {
 			fault(fmt.Sprintf("%s.listen[%d]", at, i), fmt.Sprintf("%q has no port", pattern), "such as "+pattern+":*")
 		}
 	}
+}
+
+// SignersOf returns the trusted keys for the types of a folder: one of them must have signed each type. Without keys,
+// types need no signature.
+func (p *Policy) SignersOf(folder string) (keys []signature.Key) {
+	if p == nil || folder == Stock {
+		return nil
+	}
+	rule, _ := p.ruleFor(folder)
+	if rule == nil {
+		return nil
+	}
+	for _, text := range rule.SignedBy {
+		if key, err := signature.ReadKey([]byte(text)); err == nil { // an invalid key was refused by Read
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // ruleFor returns the rule for the types of a folder, and its index.
