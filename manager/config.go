@@ -22,6 +22,7 @@ import (
 	"vmop/manager/addresses"
 	"vmop/manager/vm/objects"
 	"vmop/vmspec"
+	"vmop/vmtypes/signature"
 )
 
 // DefaultConfigFile is the default configuration file.
@@ -91,6 +92,7 @@ type reconcilerPart struct {
 	TrustedImages     []string     `yaml:"trustedImages"`
 	TrustedVMTypes    []string     `yaml:"trustedVMTypes"`
 	TrustedTypeImages []string     `yaml:"trustedVMTypeImages"`
+	TypeKeys          []string     `yaml:"vmTypeKeys"`
 	TrustedClaims     []string     `yaml:"trustedClaims"`
 	TrustedURLs       []string     `yaml:"trustedURLs"`
 	NoPrivate         bool         `yaml:"refusePrivateAddresses"`
@@ -256,6 +258,13 @@ func readTrust(p reconcilerPart, faults *faults) (t objects.Trust) {
 	}
 	t.Images = patterns("trustedImages", "registry.example/vmop/runner", p.TrustedImages)
 	t.TypeImages = patterns("trustedVMTypeImages", "registry.example/types/asset", p.TrustedTypeImages)
+	for i, text := range p.TypeKeys {
+		key, err := signature.ReadKey([]byte(text))
+		if err != nil {
+			faults.addFault(at("vmTypeKeys", i), "the key "+err.Error(), "")
+		}
+		t.TypeKeys = append(t.TypeKeys, key)
+	}
 	names := func(key string, names []string) []string {
 		for i, name := range names {
 			if name != "*" {

@@ -268,9 +268,10 @@ type VMType struct {
 	// +optional
 	ConfigMap string `json:"configMap,omitempty"`
 	// VM type in a registry (see vmrunner vmtype push), REGISTRY/NAME:TAG or
-	// REGISTRY/NAME@sha256:…. It must match trustedVMTypeImages in the manager's configuration. A
-	// tag is resolved at each start, or only once with update: false. This field doesn't exist in
-	// VM-Operator.
+	// REGISTRY/NAME@sha256:…, or with a range of versions such as REGISTRY/NAME:^1.2, which is the
+	// newest tag in the range. It must match trustedVMTypeImages in the manager's configuration. A
+	// tag or range is resolved at each start, or only once with update: false. This field doesn't
+	// exist in VM-Operator.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
@@ -294,6 +295,10 @@ type VMTypeImage struct {
 	Image string `json:"image"`
 	// Digest of the manifest, sha256:….
 	Digest string `json:"digest"`
+	// Tag that a range of versions in the reference selected; otherwise empty.
+	//
+	// +optional
+	Version string `json:"version"`
 }
 
 // Image names a container image.

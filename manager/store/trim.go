@@ -89,7 +89,7 @@ func trimOwned(m *objects.Metadata) {
 	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels,
 		[]string{
 			objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass,
-			objects.AnnotationDrives, objects.AnnotationTypeImage,
+			objects.AnnotationDrives, objects.AnnotationTypeImage, objects.AnnotationTypeSigner,
 		})
 }
 

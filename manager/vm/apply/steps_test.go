@@ -162,7 +162,9 @@ func steps() []step {
 	}
 	types := func(ctx context.Context, t *trial) string {
 		pin := v1.VMTypeImage{Image: "mine:1", Digest: "sha256:1"}
-		written, o, err := t.TypeImage(ctx, pin, "docker.io/mine@sha256:1", map[string]string{"mine.star": "x"})
+		written, o, err := t.TypeImage(ctx, pin, objects.FetchedTypes{
+			Pinned: "docker.io/mine@sha256:1", Modules: map[string]string{"mine.star": "x"},
+		})
 		return told(written, o, err)
 	}
 	final := func(ctx context.Context, t *trial) string { return told(t.FinalStatus(ctx)) }

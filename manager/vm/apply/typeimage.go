@@ -15,8 +15,7 @@ import (
 
 // TypeImage writes the VM types of an image into the VM's ConfigMap for them, and the image's digest into the
 // status, unless both are up to date. It reports whether it wrote either; the VM is reconciled again in that case.
-// pinned is the reference with the digest.
-func (r *Round) TypeImage(ctx context.Context, pin v1.VMTypeImage, pinned string, modules map[string]string) (
+func (r *Round) TypeImage(ctx context.Context, pin v1.VMTypeImage, t objects.FetchedTypes) (
 	bool, decide.Obstacle, error,
 ) {
 	const kind = objects.KindConfigMap
@@ -24,8 +23,8 @@ func (r *Round) TypeImage(ctx context.Context, pin v1.VMTypeImage, pinned string
 		return false, taken, nil
 	}
 	written := false
-	if !decide.HasTypes(r.Types, pinned) {
-		configuration, err := objects.TypeImageConfigMap(r.VM, r.Settings, pinned, modules)
+	if !decide.HasTypes(r.Types, t.Pinned, r.Settings) {
+		configuration, err := objects.TypeImageConfigMap(r.VM, r.Settings, t)
 		if err != nil {
 			message := "spec.vmType.image: " + err.Error()
 			return false, decide.Stalled{Reason: decide.ReasonTypesMissing, Message: message}, nil

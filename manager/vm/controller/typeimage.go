@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,9 @@ func (c *reconciler) typeImage(ctx context.Context, s *decide.Snapshot, round *a
 		return false, nil, did
 	}
 	t := s.VM.Spec.VMType
-	request := fetch.Request{Reference: next.Reference, CABundle: t.CABundle}
+	request := fetch.Request{
+		Reference: next.Reference, CABundle: t.CABundle, Keys: s.Settings.Trust.TypeKeys,
+	}
 	if t.ImagePullSecret != nil {
 		request.Secret = t.ImagePullSecret.Name
 	}
@@ -59,8 +62,12 @@ func (c *reconciler) typeImage(ctx context.Context, s *decide.Snapshot, round *a
 		did.Stop(nil, err)
 		return false, nil, did
 	}
-	pin := v1.VMTypeImage{Image: t.Image, Digest: result.Digest}
-	written, o, err := round.TypeImage(ctx, pin, pinned, result.Modules)
+	pin := v1.VMTypeImage{Image: t.Image, Digest: result.Digest, Version: result.Version}
+	if was := s.VM.Status.VMTypeImage; was != nil && was.Image == pin.Image && was.Digest == pin.Digest {
+		pin.Version = cmp.Or(pin.Version, was.Version) // it was read by its digest
+	}
+	got := objects.FetchedTypes{Pinned: pinned, Signer: result.Signer, Modules: result.Modules}
+	written, o, err := round.TypeImage(ctx, pin, got)
 	did.Stop(o, err)
 	if stalled, is := o.(decide.Stalled); is {
 		verdict = &decide.Verdict{Status: metav1.ConditionFalse, Reason: stalled.Reason, Message: stalled.Message}

@@ -1,7 +1,10 @@
 package decide
 
 import (
+	"slices"
+
 	"vmop/manager/vm/objects"
+	"vmop/vmtypes/signature"
 )
 
 // TypeImage describes the next step for the image of a VM's type.
@@ -38,7 +41,7 @@ func NextTypeImage(s *Snapshot) (next TypeImage, err error) {
 	if err != nil {
 		return next, err
 	}
-	has := HasTypes(s.Types, pinned)
+	has := HasTypes(s.Types, pinned, s.Settings)
 	starts := s.Wanted() && s.Other == nil && (s.Pod == nil || Terminating(s.Pod)) // about to be replaced
 	switch {
 	case starts && !keeps && !objects.IsDigest(t.Image):
@@ -53,7 +56,12 @@ func NextTypeImage(s *Snapshot) (next TypeImage, err error) {
 }
 
 // HasTypes reports whether a ConfigMap contains the VM types of an image. pinned is the image's reference with its
-// digest.
-func HasTypes(types *objects.Metadata, pinned string) bool {
-	return types != nil && types.DeletionTimestamp == nil && types.Annotations[objects.AnnotationTypeImage] == pinned
+// digest. If the settings require signatures, one of their keys must have signed the image.
+func HasTypes(types *objects.Metadata, pinned string, s objects.Settings) bool {
+	if types == nil || types.DeletionTimestamp != nil || types.Annotations[objects.AnnotationTypeImage] != pinned {
+		return false
+	}
+	return len(s.Trust.TypeKeys) == 0 || slices.ContainsFunc(s.Trust.TypeKeys, func(k signature.Key) bool {
+		return k.Fingerprint() == types.Annotations[objects.AnnotationTypeSigner]
+	})
 }

@@ -10,11 +10,15 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/vm/objects"
+	"vmop/vmtypes/signature"
 )
 
 // The manager contacts a registry for a VM's type only when it needs the type or a newer version.
 func TestNextTypeImage(t *testing.T) {
 	t.Parallel()
+	key, err := signature.ReadKey([]byte("-----BEGIN PUBLIC KEY-----\n" +
+		"MCowBQYDK2VwAyEAlZZEg+AROreSfJanRDz4eWlKb4TPM0oH9glmiM63naE=\n-----END PUBLIC KEY-----\n"))
+	require.NoError(t, err)
 	const image, full = "types/mine:1", "docker.io/types/mine:1"
 	digest := "sha256:" + strings.Repeat("1", 64)
 	pinned := "docker.io/types/mine@" + digest
@@ -36,6 +40,12 @@ func TestNextTypeImage(t *testing.T) {
 		s.VM.Spec.VMType.Image = "types/mine@" + digest
 		s.VM.Status.VMTypeImage.Image = s.VM.Spec.VMType.Image
 	}
+	range1 := func(s *Snapshot) { s.VM.Spec.VMType.Image = "types/mine:^1" }
+	signed := func(s *Snapshot) {
+		s.Settings.Trust.TypeKeys = []signature.Key{key}
+		s.Types.Annotations[objects.AnnotationTypeSigner] = key.Fingerprint()
+	}
+	requires := func(s *Snapshot) { s.Settings.Trust.TypeKeys = []signature.Key{key} }
 	const second = "docker.io/types/mine:2"
 	other := func(s *Snapshot) { s.VM.Spec.VMType.Image = "types/mine:2" }
 	for name, row := range map[string]struct {
@@ -55,6 +65,10 @@ func TestNextTypeImage(t *testing.T) {
 		"kept by the runner":   {[]func(*Snapshot){pin, keeps, started}, TypeImage{Settled: true}},
 		"a digest":             {[]func(*Snapshot){pin, has, byDigest}, TypeImage{Settled: true}},
 		"another":              {[]func(*Snapshot){pin, has, pod, other}, TypeImage{Reference: second}},
+		"a range":              {[]func(*Snapshot){range1}, TypeImage{Reference: "docker.io/types/mine:^1"}},
+		"signed, running":      {[]func(*Snapshot){pin, has, signed, pod}, TypeImage{Settled: true}},
+		"unsigned, running":    {[]func(*Snapshot){pin, has, requires, pod}, TypeImage{Reference: pinned}},
+		"unsigned, starting":   {[]func(*Snapshot){pin, has, requires}, TypeImage{Reference: full}},
 		"no more":              {[]func(*Snapshot){pin, has, none}, TypeImage{Remove: true, Settled: true}},
 		"never":                {[]func(*Snapshot){none}, TypeImage{Settled: true}},
 	} {

@@ -13,6 +13,7 @@ import (
 	"vmop/diskimage"
 	"vmop/internal/outbound"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 // Limits for registries: the time for an answer, the number of concurrent requests, and the pause after a failure,
@@ -26,27 +27,37 @@ const (
 
 // Request describes what to read for a VM.
 type Request struct {
-	// Reference is REGISTRY/REPOSITORY:TAG, or @sha256:… instead of the tag.
+	// Reference is REGISTRY/REPOSITORY:TAG, or @sha256:… or a range of versions instead of the tag.
 	Reference string
 	// Secret is the name of the Secret with credentials; "" without credentials.
 	Secret string
 	// CABundle contains trusted certificate authorities in addition to the system's authorities, as PEM.
 	CABundle []byte
+	// Keys are trusted keys: one of them must have signed the image. Without keys, signatures are ignored.
+	Keys []signature.Key
 }
 
 // cacheKey returns a text that distinguishes the request from others.
 func (r Request) cacheKey() string {
 	sum := sha256.Sum256(r.CABundle)
-	return r.Reference + " " + r.Secret + " " + hex.EncodeToString(sum[:])
+	key := r.Reference + " " + r.Secret + " " + hex.EncodeToString(sum[:])
+	for _, k := range r.Keys {
+		key += " " + k.Fingerprint()
+	}
+	return key
 }
 
 // Result contains the data from a registry.
 type Result struct {
 	// Pending is set while the read is in progress. Changed is called when it has finished.
 	Pending bool
-	// Digest of the manifest. Modules are the source texts by file name.
+	// Digest of the manifest. Version is the tag that a range of versions selected, if the reference has one. Modules
+	// are the source texts by file name. Signer is the fingerprint of the key that has
+	// signed the image, if keys were given.
 	Digest  string
+	Version string
 	Modules map[string]string
+	Signer  string
 	// Err is the reason why the read failed. A request at Again or later repeats the read.
 	Err   error
 	Again time.Time
@@ -134,7 +145,7 @@ func (f *Fetcher) readSource(ctx context.Context, r Request) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
-	from := artifact.Registry{CABundle: r.CABundle, Patience: patience, Reach: new(outbound.Rule)}
+	from := artifact.Registry{CABundle: r.CABundle, Patience: patience, Reach: new(outbound.Rule), Keys: r.Keys}
 	if f.Reach != nil {
 		*from.Reach = f.Reach()
 	}
@@ -148,7 +159,11 @@ func (f *Fetcher) readSource(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Digest: got.Digest, Modules: got.Modules()}, nil
+	result := Result{Digest: got.Digest, Version: got.Tag, Modules: got.Modules()}
+	if got.Proof != nil {
+		result.Signer = got.SignedBy.Fingerprint()
+	}
+	return result, nil
 }
 
 // IsForGood reports whether an error of a registry persists until a user or an administrator changes something.

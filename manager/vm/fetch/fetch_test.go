@@ -20,6 +20,7 @@ import (
 	"vmop/internal/outbound"
 	"vmop/manager/vm/fetch"
 	"vmop/vmtypes/artifact"
+	"vmop/vmtypes/signature"
 )
 
 // world is a fetcher with its clock and a registry that counts reads.
@@ -92,6 +93,19 @@ func TestFetchOnce(t *testing.T) {
 	require.EqualValues(t, 2, w.reads.Load())
 	request.Secret = "keys"
 	require.ErrorContains(t, w.ask(t, request).Err, "imagePullSecret keys: there is none")
+}
+
+// Signatures are required with keys only, and another key is another request.
+func TestKeysAreRequired(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	key, err := signature.ReadKey([]byte("-----BEGIN PUBLIC KEY-----\n" +
+		"MCowBQYDK2VwAyEAlZZEg+AROreSfJanRDz4eWlKb4TPM0oH9glmiM63naE=\n-----END PUBLIC KEY-----\n"))
+	require.NoError(t, err)
+	request := fetch.Request{Reference: w.host + "/types/a:1"}
+	require.NoError(t, w.ask(t, request).Err)
+	request.Keys = []signature.Key{key}
+	require.ErrorContains(t, w.ask(t, request).Err, "it is not signed")
 }
 
 // After each failure the pause doubles, up to ten minutes.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"vmop/vmtypes/artifact/versions"
 )
 
 // everything is the pattern that matches all images.
@@ -45,7 +47,8 @@ func (p ImagePattern) matchesImage(image string) bool {
 	if p == everything {
 		return true
 	}
-	is, err := reference.ParseNormalizedNamed(image)
+	repository, within := versions.Cut(image)
+	is, err := reference.ParseNormalizedNamed(repository)
 	if err != nil || isImageID(image) {
 		return false
 	}
@@ -61,7 +64,7 @@ func (p ImagePattern) matchesImage(image string) bool {
 		has, given := is.(reference.Digested)
 		return given && has.Digest() == digested.Digest()
 	}
-	return reference.IsNameOnly(wanted) || reference.TagNameOnly(is).String() == wanted.String()
+	return reference.IsNameOnly(wanted) || within == "" && reference.TagNameOnly(is).String() == wanted.String()
 }
 
 // isImageID reports whether a text can be the prefix of an image ID on a node, which kubelets also accept as a name.

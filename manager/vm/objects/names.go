@@ -40,6 +40,8 @@ const (
 	AnnotationClass = v1.GroupName + "/class"
 	// AnnotationTypeImage of a ConfigMap is the image, with its digest, that contained the VM types.
 	AnnotationTypeImage = v1.GroupName + "/vmtype-image"
+	// AnnotationTypeSigner of such a ConfigMap is the fingerprint of the key that has signed the image.
+	AnnotationTypeSigner = v1.GroupName + "/vmtype-signer"
 	// AnnotationDrives of a ConfigMap contains the drives of disks attached while the guest runs, with their
 	// revision; see Drives. It is absent if the VM has never had such drives.
 	AnnotationDrives = v1.GroupName + "/drives"

@@ -8,6 +8,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/vmspec"
+	"vmop/vmtypes/signature"
 )
 
 // Trust lists what the administrator allows in pods with more rights than Pod Security's level "restricted", in
@@ -22,6 +23,8 @@ type Trust struct {
 	VMTypes []string
 	// TypeImages are the only images that VM types are read from.
 	TypeImages []ImagePattern
+	// TypeKeys are trusted keys: one of them must have signed these images. Without keys, signatures are ignored.
+	TypeKeys []signature.Key
 	// Claims are the names of claims with trusted files, regardless of who wrote them; "*" matches every name.
 	Claims []string
 	// URLs are the allowed URLs of CD media that are read in the node's network.

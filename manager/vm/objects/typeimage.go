@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/vmtypes/artifact/versions"
 )
 
 // typesSuffix is the suffix of the name of a ConfigMap with the VM types of an image.
@@ -43,14 +44,20 @@ func TypeImageFault(vm *v1.VirtualMachine, s Settings) *Problem {
 }
 
 // TypeImageReference returns the full, unambiguous reference to the image of a VM's types. A non-empty digest
-// replaces the image's tag.
+// replaces the image's tag or range of versions.
 func TypeImageReference(image, digest string) (string, error) {
-	named, err := reference.ParseDockerRef(image)
-	if err != nil {
-		return "", fmt.Errorf("%q: %w", image, err)
+	repository, within := versions.Cut(image)
+	named, err := reference.ParseDockerRef(repository)
+	if err == nil && within != "" {
+		err = versions.Check(within)
 	}
-	if digest != "" {
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%q: %w", image, err)
+	case digest != "":
 		return named.Name() + "@" + digest, nil
+	case within != "":
+		return named.Name() + ":" + within, nil
 	}
 	return named.String(), nil
 }
@@ -69,22 +76,35 @@ func pinnedTypes(vm *v1.VirtualMachine) string {
 	return image
 }
 
-// TypeImageConfigMap returns the ConfigMap with the VM types of an image. pinned is the image's reference with its
-// digest. modules are the source texts by file name.
-func TypeImageConfigMap(vm *v1.VirtualMachine, s Settings, pinned string, modules map[string]string) (
+// FetchedTypes are the VM types of an image.
+type FetchedTypes struct {
+	// Pinned is the image's reference with its digest.
+	Pinned string
+	// Signer is the fingerprint of the key that has signed the image; "" if no signature was required.
+	Signer string
+	// Modules are the source texts by file name.
+	Modules map[string]string
+}
+
+// TypeImageConfigMap returns the ConfigMap with the VM types of an image.
+func TypeImageConfigMap(vm *v1.VirtualMachine, s Settings, t FetchedTypes) (
 	*corev1.ConfigMapApplyConfiguration, error,
 ) {
 	size := 0
-	for name, text := range modules {
+	for name, text := range t.Modules {
 		size += len(name) + len(text)
 	}
 	switch {
 	case size > mostTypes:
 		return nil, fmt.Errorf("its modules have %d bytes; the most that a ConfigMap can have are %d", size, mostTypes)
-	case len(modules) == 0:
+	case len(t.Modules) == 0:
 		return nil, errors.New("it has no modules")
 	}
+	annotations := map[string]string{AnnotationTypeImage: t.Pinned}
+	if t.Signer != "" {
+		annotations[AnnotationTypeSigner] = t.Signer
+	}
 	return stampHash(corev1.ConfigMap(TypeImageName(vm.Name), vm.Namespace).
-		WithLabels(Labels(vm)).WithOwnerReferences(ownerReference(vm)).WithData(modules).
-		WithAnnotations(map[string]string{AnnotationTypeImage: pinned}), s)
+		WithLabels(Labels(vm)).WithOwnerReferences(ownerReference(vm)).WithData(t.Modules).
+		WithAnnotations(annotations), s)
 }
