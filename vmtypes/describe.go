@@ -24,6 +24,8 @@ type Description struct {
 	Options []Option `json:"options"`
 	// Sizing contains sizes of new VMs; zero if the type declares none.
 	Sizing Sizing `json:"sizing,omitzero"`
+	// Drivers are the drivers that the setup of guests lacks; zero if the type declares none.
+	Drivers Drivers `json:"drivers,omitzero"`
 	// Modules are all modules of the type. The module that defines launch comes first. Each module precedes the
 	// modules that it loads.
 	Modules []Module `json:"modules"`
@@ -127,7 +129,7 @@ func (f Function) Signature() string {
 func (t *Type) Describe() Description {
 	d := Description{
 		Name: t.name, Stock: strings.HasPrefix(t.entry, stockPrefix), APIVersion: t.apiVersion,
-		Options: t.options.options, Sizing: t.sizing, Modules: []Module{},
+		Options: t.options.options, Sizing: t.sizing, Drivers: t.drivers, Modules: []Module{},
 	}
 	if d.Options == nil {
 		d.Options = []Option{}

@@ -22,6 +22,7 @@ type Type struct {
 	// defaults decides sizes; nil if the type leaves them to package vmspec.
 	defaults *starlark.Function
 	sizing   Sizing
+	drivers  Drivers
 	options  declared
 	// apiVersion is the version of the language; 0 for types that are older than language versions.
 	apiVersion int
@@ -63,6 +64,9 @@ func loadType(ctx context.Context, name, entry string, version int, read func(st
 		t.options.free = true
 	} else if t.options, err = declarationsOf(m, t.sourceOf); err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
+	}
+	if t.drivers, err = readDrivers(m.globals, t.options.options); err != nil {
+		return nil, fmt.Errorf("VM type %s: %s: %w", name, m.name, err)
 	}
 	return t, nil
 }

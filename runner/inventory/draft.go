@@ -35,6 +35,8 @@ type Draft struct {
 	Image string
 	// CD is the absolute path or URL of a medium, or EmptyCD for a drive without a medium; empty means no drive.
 	CD string
+	// Drivers is the absolute path of a CD with drivers for the setup of the guest; see SuggestDrivers.
+	Drivers string
 	// Network is the type of the network: tap, user, passt, masquerade or none; empty means the default.
 	Network string
 	// Display is vnc, on a unix socket, or empty for no screen.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -105,6 +107,37 @@ func (inv *Inventory) Suggest(ctx context.Context, d *Draft) error {
 	}
 	d.Disks = []string{sizes.Disk.String()}
 	return nil
+}
+
+// SuggestDrivers completes a draft whose guest is installed from a CD, if its type declares that the setup lacks drivers:
+// with the CD d.Drivers, or with options that make do without drivers. It leaves options to settings that mention them.
+// It returns the options that it has set for a VM without the CD, as name=value.
+func (inv *Inventory) SuggestDrivers(ctx context.Context, d *Draft) (without []string, err error) {
+	installs := d.CD != "" && d.Image == "" && (len(d.Disks) == 0 || !filepath.IsAbs(d.Disks[0]))
+	if !installs && d.Drivers == "" {
+		return nil, nil
+	}
+	about, err := inv.DescribeType(ctx, cmp.Or(d.Type, config.DefaultVMType))
+	if err != nil {
+		return nil, err
+	}
+	const options = "vm.options."
+	switch option := about.Drivers.Option; {
+	case option == "" && d.Drivers != "":
+		return nil, fmt.Errorf("guests of the type %s need no CD with drivers", about.Name)
+	case option == "" || d.setsAny(options+option):
+		return nil, nil
+	case d.Drivers != "":
+		d.Settings = slices.Insert(d.Settings, 0, options+option+"="+quoteYAML(d.Drivers))
+		return nil, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(about.Drivers.Without)) {
+		if value := about.Drivers.Without[name]; !d.setsAny(options + name) {
+			without = append(without, name+"="+value)
+			d.Settings = slices.Insert(d.Settings, 0, options+name+"="+quoteYAML(value))
+		}
+	}
+	return without, nil
 }
 
 // setsAny reports whether a setting sets one of the paths, or a part of it.

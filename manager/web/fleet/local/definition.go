@@ -91,7 +91,7 @@ func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) 
 }
 
 // Draft implements fleet.Fleet.
-func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
+func (f *Fleet) Draft(ctx context.Context, d *fleet.Draft) (string, error) {
 	draft := inventory.Draft{
 		Name: d.Name, System: f.isSystem(), Type: d.Type, CPUs: int(d.CPUs), Network: d.Network, User: d.User,
 		SSHKeys: d.Keys, CD: d.Medium, Image: d.Image,
@@ -122,6 +122,9 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
 		draft.Settings = append(draft.Settings, "vm.options."+name+"="+d.Options[name])
+	}
+	if _, err := f.inventory.SuggestDrivers(ctx, &draft); err != nil {
+		return "", asFaults(err)
 	}
 	text, err := f.inventory.Draft(draft)
 	var small inventory.SmallDisk
