@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"vmop/internal/atomicfile"
 	"vmop/internal/cli"
 	"vmop/internal/readfile"
+	"vmop/vmspec"
 	"vmop/vmspec/convert"
 )
 
@@ -36,6 +38,8 @@ type conversion struct {
 	quiet    bool
 	bridges  map[string]string
 	without  []string
+	// templates is the folder of Lima's templates; empty means the folders of an installed Lima.
+	templates string
 }
 
 func newConvert() *cobra.Command {
@@ -59,6 +63,9 @@ func newConvert() *cobra.Command {
 	p.Lookup("bridge").DefValue = "" // pflag would show an empty list
 	p.StringArrayVar(&c.without, "without", nil,
 		"leave out the part at this `PATH`, as shown in the report; may be\nrepeated")
+	p.StringVar(&c.templates, "lima-templates", "", "`DIR` with Lima's templates, for \"base: template:NAME\" (default\n"+
+		strings.Join(limaFolders(), ", ")+")")
+	cli.CompleteFolder(cmd, "lima-templates")
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "report only parts that change or block")
 	cli.CompleteFlag(cmd, "from", inputFormats()...)
 	cli.CompleteFile(cmd, "output", "yaml", "yml")
@@ -84,7 +91,7 @@ func (c *conversion) runConversion(cmd *cobra.Command, file string) error {
 			strings.Join(inputFormats(), ", "))}
 	}
 	result, err := convert.Convert(file, text, convert.Options{
-		Format: convert.Format(c.from), Without: c.without, Bridges: c.bridges,
+		Format: convert.Format(c.from), Without: c.without, Bridges: c.bridges, Base: c.readTemplate,
 	})
 	if err != nil {
 		return err
@@ -101,6 +108,42 @@ func (c *conversion) runConversion(cmd *cobra.Command, file string) error {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
+}
+
+// limaFolders returns the folders where an installed Lima keeps its templates.
+func limaFolders() []string {
+	return []string{"/usr/share/lima/templates", "/usr/local/share/lima/templates"}
+}
+
+// readTemplate reads a template of Lima that another one is based on: template:NAME, or a file next to it.
+func (c *conversion) readTemplate(locator, from string) (text []byte, file string, err error) {
+	name, isTemplate := strings.CutPrefix(locator, "template:")
+	if !isTemplate {
+		if path, isFile := strings.CutPrefix(locator, "file://"); isFile {
+			locator = path
+		} else if scheme, _, has := strings.Cut(locator, ":"); has && !strings.Contains(scheme, "/") {
+			return nil, "", fmt.Errorf("the template %s is not on this computer", locator)
+		}
+		file = vmspec.Within(filepath.Dir(from), locator)
+		text, err = readfile.ReadFile(file, convert.LargestInput)
+		return text, file, err
+	}
+	name = strings.TrimPrefix(name, "//")
+	folders := limaFolders()
+	if c.templates != "" {
+		folders = []string{c.templates}
+	}
+	for _, folder := range folders {
+		if !filepath.IsLocal(name) {
+			break
+		}
+		file = filepath.Join(folder, name+".yaml")
+		if text, err = readfile.ReadFile(file, convert.LargestInput); !errors.Is(err, fs.ErrNotExist) {
+			return text, file, err
+		}
+	}
+	return nil, "", fmt.Errorf("%s is not in %s; name the folder with Lima's templates: --lima-templates DIR", locator,
+		strings.Join(folders, " or "))
 }
 
 // configMode is the file mode of a configuration, which may contain passwords for cloud-init.

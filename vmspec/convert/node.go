@@ -12,6 +12,7 @@ type node struct {
 	name, path string
 	line       int
 	text       string
+	origin     string  // the template that it comes from; "" for the definition itself
 	raw        []byte  // the text so far, while it is being read
 	attributes []*node // attributes have no children
 	children   []*node

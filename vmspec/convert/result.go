@@ -58,6 +58,10 @@ type Options struct {
 	Without []string
 	// Bridges maps names of networks in the definition to bridges of the host.
 	Bridges map[string]string
+	// Base reads a template that a definition of Lima is based on, such as template:debian or a path relative to the
+	// file from. It returns the text and the name of the template, or an error for people. nil means that templates
+	// can't be read.
+	Base func(locator, from string) (text []byte, name string, err error)
 }
 
 // A Result is the result of a conversion.
@@ -131,6 +135,7 @@ type conversion struct {
 	options Options
 	result  *Result
 	config  config.Config
+	bases   int // the number of templates read
 }
 
 // parseText returns the tree of a text, and the function that reads the tree.
@@ -143,7 +148,9 @@ func (c *conversion) parseText(text []byte) (root *node, read func(*node), err e
 		root, err = parseShell(c.file, text)
 		return root, func(n *node) { (&quickemu{conversion: c}).readQuickemu(n) }, err
 	case Lima:
-		root, err = parseYAML(c.file, text)
+		if root, err = parseYAML(c.file, text); err == nil {
+			c.addBases(root, c.file)
+		}
 		return root, func(n *node) { (&lima{conversion: c}).readLima(n) }, err
 	case Incus:
 		root, err = parseYAML(c.file, text)
@@ -154,6 +161,9 @@ func (c *conversion) parseText(text []byte) (root *node, read func(*node), err e
 
 func (c *conversion) addFinding(effect Effect, n *node, message, hint string) {
 	n.markSeen()
+	if n.origin != "" {
+		message += " (from " + n.origin + ")"
+	}
 	c.result.Findings = append(c.result.Findings, Finding{effect, n.line, n.path, message, hint})
 }
 
