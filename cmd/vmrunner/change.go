@@ -37,7 +37,7 @@ func newResize(f *flags) *cobra.Command {
 	var cpus int
 	var ram string
 	cmd := &cobra.Command{
-		Use:   "resize NAME",
+		Use:   "resize NAME [--cpus NUMBER] [--ram SIZE]",
 		Short: "Change the CPUs or RAM of a VM",
 		Long: "Set vm.currentCpus and vm.currentRam. A running guest changes immediately, if its drivers\n" +
 			"support it, up to vm.maximumCpus and vm.maximumRam. A larger size also raises the\n" +
@@ -136,43 +136,73 @@ func newCD(f *flags) *cobra.Command {
 			return cli.UsageError{Err: errors.New("usage: vmrunner cd insert NAME MEDIUM, or vmrunner cd eject NAME")}
 		},
 	}
-	insert := "Insert a medium: the path of a file, or a URL. QEMU of a running VM can open only files in the\n" +
-		"folders of the media that the VM was started with; \"vmrunner status\" shows other problems."
+	insert := "Insert a medium: the path of a file, or a URL. If the VM is running, its drive contains the\n" +
+		"medium when the command returns. If QEMU can't use the file, the configuration is\n" +
+		"restored: a confined QEMU can open only files in the folders of the media that the VM was\n" +
+		"started with."
+	eject := "Eject the medium. If the VM is running, its drive is empty when the command returns."
 	cmd.AddCommand(f.newMedium("insert NAME MEDIUM", "Insert a medium", insert, 2),
-		f.newMedium("eject NAME", "Eject the medium", "Eject the medium.", 1))
+		f.newMedium("eject NAME", "Eject the medium", eject, 1))
 	return cmd
 }
 
 func (f *flags) newMedium(use, short, long string, arguments int) *cobra.Command {
-	var drive int
+	drive, limit := -1, attachTime
 	cmd := &cobra.Command{Use: use, Short: short, Long: long + "\nA VM with several CD drives needs --drive."}
 	f.oneVM(cmd)
 	cmd.Args = cli.Arguments(arguments, arguments)
 	cmd.Flags().IntVar(&drive, "drive", -1, "`INDEX` of the drive in vm.drives, from 0 (default the only CD drive)")
 	cmd.Flags().Lookup("drive").DefValue = "0" // pflag would show -1
+	cmd.Flags().DurationVar(&limit, "timeout", limit, "`DURATION` that the guest may take to open the tray")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		medium := "null"
+		if limit <= 0 {
+			return cli.UsageError{Err: fmt.Errorf("--timeout %s: must be more than 0", limit)}
+		}
+		r := inventory.MediumRequest{VM: args[0], Limit: limit}
+		all, err := f.checkingInventory(cmd)
+		if err != nil {
+			return err
+		}
+		vm, err := all.Find(cmd.Context(), r.VM)
+		if err != nil {
+			return err
+		}
 		if arguments > 1 {
-			file, err := absoluteMedium(args[1])
-			if err != nil {
+			if r.File, err = absoluteMedium(args[1]); err != nil {
 				return cli.UsageError{Err: err}
 			}
-			medium = strconv.Quote(file)
 		}
-		all, err := f.openInventory(cmd, nil)
-		if err != nil {
+		if r.Drive, err = chooseCDDrive(vm, drive); err != nil {
 			return err
 		}
-		vm, err := all.Find(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if drive, err = chooseCDDrive(vm, drive); err != nil {
-			return err
-		}
-		return f.changeConfiguration(cmd, args[0], []string{fmt.Sprintf("vm.drives[%d].file=%s", drive, medium)})
+		return changeMedium(cmd, all, r)
 	}
 	return cmd
+}
+
+// changeMedium changes a medium, and prints the result.
+func changeMedium(cmd *cobra.Command, all *inventory.Inventory, r inventory.MediumRequest) error {
+	shown := cli.NewProgress(cmd)
+	r.Tell = shown.Show
+	c, err := all.ChangeMedium(cmd.Context(), r)
+	shown.End()
+	printWarnings(cmd, c.Warnings)
+	if err != nil {
+		return err
+	}
+	now := "the drive is empty"
+	if r.File != "" {
+		now = "the drive contains " + cli.Printable(r.File)
+	}
+	switch {
+	case !c.Running:
+		cmd.PrintErrln("saved:", now, "when the VM starts")
+	case c.Later != "":
+		cmd.PrintErrf("saved, but the drive is unchanged: %s; to restart: vmrunner restart %s\n", cli.Printable(c.Later), r.VM)
+	default:
+		cmd.PrintErrln(now)
+	}
+	return nil
 }
 
 // chooseCDDrive returns the index of the CD drive that the user means; -1 means the only CD drive.

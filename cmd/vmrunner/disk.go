@@ -173,36 +173,40 @@ func newDiskImport(f *flags) *cobra.Command {
 }
 
 func newDiskResize(f *flags) *cobra.Command {
-	return &cobra.Command{
+	limit := attachTime
+	cmd := &cobra.Command{
 		Use: "resize NAME DISK SIZE", Short: "Enlarge a disk",
-		Long: "Set the size of a disk in the VM's configuration. If the VM is running, the disk grows\n" +
-			"immediately, otherwise at the next start. Enlarge the partitions in the guest. A disk\n" +
-			"cannot shrink.",
+		Long: "Set the size of a disk in the VM's configuration. If the VM is running, the guest sees\n" +
+			"the new size when the command returns; otherwise the disk grows at the next start.\n" +
+			"Enlarge the partitions in the guest. A disk cannot shrink.",
 		Args: cli.Arguments(3, 3), ValidArgsFunction: f.completeDisk,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			size, err := vmspec.ParseBytes(args[2])
-			if err != nil {
-				return cli.UsageError{Err: fmt.Errorf("SIZE %w", err)}
-			}
-			all, err := f.checkingInventory(cmd)
-			if err != nil {
-				return err
-			}
-			review, err := all.ResizeDisk(cmd.Context(), args[0], args[1], size)
-			if err != nil {
-				return err
-			}
-			for _, w := range review.Warnings {
-				cmd.PrintErrln("warning:", w)
-			}
-			if review.Running {
-				cmd.PrintErrln("saved; the disk grows now, as far as there is room")
-			} else {
-				cmd.PrintErrln("saved; the disk grows when the VM starts")
-			}
-			return nil
-		},
 	}
+	cmd.Flags().DurationVar(&limit, "timeout", limit, "`DURATION` to wait for a running VM")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		size, err := vmspec.ParseBytes(args[2])
+		if err != nil {
+			return cli.UsageError{Err: fmt.Errorf("SIZE %w", err)}
+		}
+		c, err := f.changeDisk(cmd, args[0], limit, func(
+			all *inventory.Inventory, r inventory.DiskRequest,
+		) (inventory.DiskChange, error) {
+			return all.ResizeDisk(cmd.Context(), r, args[1], size)
+		})
+		if err != nil {
+			return err
+		}
+		switch name := cli.Printable(args[1]); {
+		case !c.Running:
+			cmd.PrintErrf("saved: %s has %s when the VM starts\n", name, size)
+		case c.Later != "":
+			cmd.PrintErrf("saved, but the disk has not grown yet: %s; to restart: vmrunner restart %s\n", cli.Printable(c.Later),
+				args[0])
+		default:
+			cmd.PrintErrf("the guest's disk %s has %s\n", name, size)
+		}
+		return nil
+	}
+	return cmd
 }
 
 func newDiskExport(f *flags) *cobra.Command {

@@ -155,7 +155,7 @@ func newDiskDetach(f *flags) *cobra.Command {
 	return cmd
 }
 
-// changeDisk attaches or detaches a disk, and shows the reason if it must wait.
+// changeDisk attaches, detaches or enlarges a disk, and shows the reason if it must wait.
 func (f *flags) changeDisk(
 	cmd *cobra.Command, vm string, limit time.Duration,
 	do func(*inventory.Inventory, inventory.DiskRequest) (inventory.DiskChange, error),
@@ -168,11 +168,9 @@ func (f *flags) changeDisk(
 		return c, err
 	}
 	shown := cli.NewProgress(cmd)
-	c, err = do(all, inventory.DiskRequest{VM: vm, Limit: limit, Tell: shown.Show})
+	warn := func(text string) { printWarnings(cmd, []string{text}) }
+	c, err = do(all, inventory.DiskRequest{VM: vm, Limit: limit, Tell: shown.Show, Warn: warn})
 	shown.End()
-	for _, w := range c.Warnings {
-		cmd.PrintErrln("warning:", w)
-	}
 	return c, err
 }
 

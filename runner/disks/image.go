@@ -148,10 +148,55 @@ func roomFor(file *os.File) (have, room int64, err error) {
 	if err := errors.Join(unix.Fstat(int(file.Fd()), &s), unix.Fstatfs(int(file.Fd()), &f)); err != nil {
 		return 0, 0, err
 	}
+	return s.Size, roomIn(f, s.Blocks), nil
+}
+
+// roomIn returns how large a file with some blocks can become in a file system, in whole MiB.
+func roomIn(f unix.Statfs_t, blocks int64) int64 {
 	if f.Blocks == 0 { // the file system doesn't report it
-		return s.Size, 1 << 62, nil
+		return 1 << 62
 	}
 	const sector = 512 // the unit of st_blocks
-	room = s.Blocks*sector + int64(f.Bavail)*f.Frsize
-	return s.Size, (room - room/metadataShare) &^ (int64(vmspec.MiB) - 1), nil
+	room := blocks*sector + int64(f.Bavail)*f.Frsize
+	return (room - room/metadataShare) &^ (int64(vmspec.MiB) - 1)
+}
+
+// LackOfRoom returns warnings about disks that will be created or enlarged with a larger size than the free space of
+// their file systems. New images are sparse, so they are created all the same.
+func LackOfRoom(drives []vmspec.Drive) (warnings []string) {
+	for i, d := range drives {
+		if d.Type != vmspec.DriveRaw || d.Format != "raw" || d.Size == 0 || d.File == "" {
+			continue
+		}
+		if text := lackOfRoom(d); text != "" {
+			warnings = append(warnings, fmt.Sprintf("vm.drives[%d].size: %s", i, text))
+		}
+	}
+	return warnings
+}
+
+func lackOfRoom(d vmspec.Drive) string {
+	var s unix.Stat_t
+	var f unix.Statfs_t
+	missing := unix.Lstat(d.File, &s) != nil
+	if !missing && (s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size >= int64(d.Size)) {
+		return ""
+	}
+	folder := filepath.Dir(d.File)
+	for unix.Statfs(folder, &f) != nil { // the start creates the data directory
+		if folder == filepath.Dir(folder) {
+			return ""
+		}
+		folder = filepath.Dir(folder)
+	}
+	room := roomIn(f, s.Blocks)
+	if room >= int64(d.Size) || isVolume(room, d.Size) {
+		return ""
+	}
+	free := vmspec.Bytes(roomIn(f, 0))
+	if missing || s.Size == 0 {
+		return fmt.Sprintf("%s is more than the %s free in %s; the VM is paused when that is full", d.Size, free, folder)
+	}
+	return fmt.Sprintf("%s is more than the %s free in %s; the disk grows only as far as there is room", d.Size, free,
+		folder)
 }

@@ -177,3 +177,25 @@ func TestAnImageFitsItsVolume(t *testing.T) {
 	size, _ = sizeOf(t, image)
 	require.EqualValues(t, 80<<20, size)
 }
+
+// Before a disk is created or enlarged, a warning shows that its file system has less room.
+func TestLackOfRoom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"), "mount a tmpfs (this test needs root)")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	there := filepath.Join(dir, "there.img")
+	require.NoError(t, os.WriteFile(there, []byte("x"), 0o600))
+	require.NoError(t, os.Truncate(there, 8<<20))
+	drive := func(file string, size vmspec.Bytes) vmspec.Drive {
+		return vmspec.Drive{Type: vmspec.DriveRaw, Format: "raw", File: file, Size: size}
+	}
+	require.Equal(t, []string{
+		"vm.drives[1].size: 1 TiB is more than the 3 MiB free in " + dir + "; the VM is paused when that is full",
+		"vm.drives[3].size: 1 GiB is more than the 3 MiB free in " + dir + "; the disk grows only as far as there is room",
+	}, LackOfRoom([]vmspec.Drive{
+		drive(filepath.Join(dir, "new.img"), vmspec.MiB), drive(filepath.Join(dir, "data/web/disk.img"), 1024*vmspec.GiB),
+		drive(there, 8*vmspec.MiB), drive(there, vmspec.GiB), {Type: vmspec.DriveIDECD, File: "/nowhere"},
+		drive(dir, vmspec.GiB),
+	}))
+}

@@ -43,6 +43,7 @@ type hostDisk struct {
 	replaced bool
 	size     int64
 	since    time.Time // when this size was first seen
+	made     int64     // the size that this program gave it, which needs no time to settle
 	fault    string    // why it can't grow, to log it only once
 }
 
@@ -126,7 +127,7 @@ func (d *Sizes) recordSizes(seen map[int]int64, now time.Time) (changed, moving 
 		}
 		switch {
 		case d.settled[i] == size:
-		case now.Sub(disk.since) < settleTime:
+		case size != disk.made && now.Sub(disk.since) < settleTime:
 			moving = true
 		default:
 			d.settled[i], changed = size, true
@@ -175,6 +176,9 @@ func (d *Sizes) growImage(i int, disk *hostDisk, have int64) int64 {
 		d.log.Warn("an image cannot grow", "file", disk.path, "err", fault)
 	}
 	disk.fault = fault
+	if size > have {
+		disk.made = size
+	}
 	return size
 }
 

@@ -49,6 +49,24 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
 }
 
+// A size that this program has given a disk counts immediately.
+func TestOwnGrowthIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Truncate(file, 1<<20))
+	drive := vmspec.Drive{Type: vmspec.DriveRaw, Format: "raw", File: file}
+	d := New([]vmspec.Drive{drive}, plan.Rules{plan.Disk{Drive: 0}}, slog.New(slog.DiscardHandler))
+	now := time.Unix(1_700_000_000, 0)
+	changed, _ := d.recordSizes(d.measureDisks(), now)
+	require.False(t, changed)
+	d.wanted[0].Size = 3 * vmspec.MiB
+	changed, moving := d.recordSizes(d.measureDisks(), now)
+	require.True(t, changed)
+	require.False(t, moving)
+	require.Equal(t, map[int]int64{0: 3 << 20}, d.settled)
+}
+
 // A file's size comes from its FileInfo. A device's size comes from the device, which must exist.
 func TestHostSize(t *testing.T) {
 	t.Parallel()

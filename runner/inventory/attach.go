@@ -19,20 +19,18 @@ import (
 	"vmop/vmspec"
 )
 
-// A DiskChange is the result of attaching or detaching a disk.
+// A DiskChange is the result of attaching, detaching or enlarging a disk.
 type DiskChange struct {
 	Disk Disk
 	// Unchanged reports that the configuration already was as requested.
 	Unchanged bool
-	// Running reports whether the VM is running. Its guest has received or released the disk, unless Later gives
-	// the reason for a delay, and its end.
+	// Running reports whether the VM is running. Its guest has received or released the disk, or sees its new size,
+	// unless Later gives the reason for a delay, and its end.
 	Running bool
 	Later   string
-	// Warnings about the configuration, for people.
-	Warnings []string
 }
 
-// A DiskRequest is a request to attach or detach a disk.
+// A DiskRequest is a request to attach, detach or enlarge a disk.
 type DiskRequest struct {
 	// VM is the name of the VM.
 	VM string
@@ -42,6 +40,8 @@ type DiskRequest struct {
 	AsRaw bool
 	// Tell is called with the current step and what it waits for.
 	Tell func(step, text string)
+	// Warn is called with warnings about the configuration, before it is written.
+	Warn func(text string)
 }
 
 // AttachDisk adds a disk to the configuration of a VM. If the VM is running, it waits until the guest has
@@ -95,9 +95,9 @@ func (inv *Inventory) AttachDisk(ctx context.Context, r DiskRequest, d vmspec.Dr
 		}
 	}
 	generation := vm.configurationGeneration()
-	review, err := inv.Edit(ctx, vm.Name, before, text)
+	review, err := inv.editAfter(ctx, vm.Name, before, text, r.warnFirst)
 	if err == nil {
-		c = DiskChange{Running: review.Running, Warnings: review.Warnings, Disk: Disk{Name: d.Serial}}
+		c = DiskChange{Running: review.Running, Disk: Disk{Name: d.Serial}}
 		if err = vm.awaitAttached(ctx, r, &c, what, generation); err != nil {
 			err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, text, before))
 		}
@@ -147,11 +147,11 @@ func (inv *Inventory) DetachDisk(ctx context.Context, r DiskRequest, disk string
 		return c, fmt.Errorf("%s: %w", what, err)
 	}
 	generation := vm.configurationGeneration()
-	review, err := inv.Edit(ctx, vm.Name, before, text)
+	review, err := inv.editAfter(ctx, vm.Name, before, text, r.warnFirst)
 	if err != nil {
 		return c, err
 	}
-	c = DiskChange{Disk: vm.diskOf(i, d), Running: review.Running, Warnings: review.Warnings}
+	c = DiskChange{Disk: vm.diskOf(i, d), Running: review.Running}
 	if err = vm.awaitDetached(ctx, r, &c, what, generation); errors.As(err, new(*refusedError)) {
 		err = fmt.Errorf("%w; %s", err, vm.putBack(ctx, text, before))
 	}

@@ -33,7 +33,7 @@ func (h *here) detach(disk string) (DiskChange, error) {
 }
 
 func request(limit time.Duration) DiskRequest {
-	return DiskRequest{VM: "web", Limit: limit, Tell: func(string, string) {}}
+	return DiskRequest{VM: "web", Limit: limit, Tell: func(string, string) {}, Warn: func(string) {}}
 }
 
 // configured returns the VM's configuration file.
@@ -69,7 +69,7 @@ func TestADiskComesAndGoesWhileTheGuestRuns(t *testing.T) {
 	require.Equal(t, before+"    - file: "+file+"\n      size: 8 MiB\n      serial: data\n", h.configured())
 	c.Do("until [ -b /dev/vdb ]; do usleep 100000; done; [ $(cat /sys/block/vdb/serial) = data ]")
 	c.Do("echo kept | dd of=/dev/vdb conv=fsync 2>/dev/null")
-	_, err = h.ResizeDisk(t.Context(), "web", "data", 12*vmspec.MiB)
+	_, err = h.ResizeDisk(t.Context(), request(wait.Longest), "data", 12*vmspec.MiB)
 	require.NoError(t, err)
 	c.Do("until [ $(cat /sys/block/vdb/size) = 24576 ]; do usleep 100000; done")
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vmop/runner/control"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
 	"vmop/vmstatus"
@@ -156,17 +157,111 @@ func (vm *VM) followRunner(
 			return context.Cause(limited)
 		case err != nil:
 			return fmt.Errorf("the runner has ended in the meantime: %w", err)
-		case e.Status == nil || e.Status.Configuration.Generation <= after:
+		case e.Status == nil:
 			continue
-		case e.Status.State == vmstatus.StateStopped:
-			return errors.New("the VM has stopped meanwhile")
-		case e.Status.Configuration.Error != "":
-			return &refusedError{e.Status.Configuration.Error}
+		}
+		if newer, err := isNewer(e.Status, after); err != nil || !newer {
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		if done, err := enough(e.Status); done || err != nil {
 			return err
 		}
 	}
+}
+
+// isNewer reports whether a status has a configuration newer than a generation. The error reports that the VM has
+// stopped, or is a *refusedError.
+func isNewer(s *status.Status, after int64) (bool, error) {
+	switch {
+	case s.Configuration.Generation <= after:
+		return false, nil
+	case s.State == vmstatus.StateStopped:
+		return false, errors.New("the VM has stopped meanwhile")
+	case s.Configuration.Error != "":
+		return false, &refusedError{s.Configuration.Error}
+	}
+	return true, nil
+}
+
+// pollTime is the interval between two questions of pollQEMU. A problem counts after lastingTime, because rules also
+// report problems that end with their next attempt.
+const pollTime, lastingTime = 50 * time.Millisecond, time.Second
+
+// pollQEMU passes the runner's status, and the state of a disk or CD drive in QEMU, to enough until it returns true.
+// It skips statuses with a configuration up to generation after. Without a device, the state is empty. problemOf
+// returns the problem that prevents the change; pollQEMU returns it as an error if it lasts. The error is errLate
+// after the limit, or a *refusedError.
+func (vm *VM) pollQEMU(
+	ctx context.Context, limit time.Duration, after int64, device string,
+	enough func(*status.Status, reconcile.BlockState) bool,
+	problemOf func(*status.Status, reconcile.BlockState) string,
+) error {
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errLate)
+	defer cancel()
+	client, err := vm.Dial(limited)
+	problem, since := "", time.Now()
+	for ; err == nil; err = waitOrEnd(limited, pollTime) {
+		s, err := client.Status(limited)
+		if err != nil {
+			return causeOfLimit(limited, fmt.Errorf("the runner has ended in the meantime: %w", err))
+		}
+		if newer, err := isNewer(&s, after); err != nil {
+			return err
+		} else if !newer {
+			continue
+		}
+		var state reconcile.BlockState
+		if device != "" {
+			question, read := reconcile.BlockOf(device)
+			answer, err := client.QMP(limited, question)
+			if err == nil {
+				state, err = read(answer)
+			}
+			if err != nil {
+				return causeOfLimit(limited, err)
+			}
+		}
+		if enough(&s, state) {
+			return nil
+		}
+		if now := problemOf(&s, state); now != problem {
+			problem, since = now, time.Now()
+		}
+		if problem != "" && time.Since(since) > lastingTime {
+			return errors.New(problem)
+		}
+	}
+	return causeOfLimit(limited, err)
+}
+
+func waitOrEnd(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// causeOfLimit returns the reason why a context has ended, or err if it hasn't.
+func causeOfLimit(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// problemAt returns the runner's problem with one of the paths; "" if it has none.
+func problemAt(s *status.Status, paths ...string) string {
+	for _, p := range s.Problems {
+		if slices.Contains(paths, p.Path) {
+			return p.Message
+		}
+	}
+	return ""
 }
 
 // countPlaces returns the number of disks that can be attached to a running machine.

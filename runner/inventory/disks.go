@@ -284,40 +284,6 @@ func (inv *Inventory) ImportDisk(
 	return vm.diskOf(i, d), err
 }
 
-// ResizeDisk sets the size of a disk in the configuration, which keeps its comments. The disk of a running VM
-// grows immediately, other disks at the next start.
-func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vmspec.Bytes) (*Review, error) {
-	vm, err := inv.Find(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if vm.Fault != nil {
-		return nil, vm.Fault
-	}
-	list, err := vm.listDisks()
-	if err != nil {
-		return nil, err
-	}
-	i, _, err := vm.findDisk(vm.Spec().Drives, disk)
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(list, func(d Disk) bool { return d.Place == i })
-	if have := list[at].Size; int64(size) < have {
-		return nil, fmt.Errorf("resize the disk %s of %s to %s: it has %s, and disks cannot shrink", disk,
-			name, size, vmspec.Bytes(have))
-	}
-	text, err := vm.readText()
-	if err != nil {
-		return nil, err
-	}
-	changed, err := SetInVM(text, size.String(), "drives", strconv.Itoa(i), "size")
-	if err != nil {
-		return nil, err
-	}
-	return inv.Edit(ctx, name, text, changed)
-}
-
 // SetInVM returns the text of a configuration with another value in the vm section. It leaves the rest of the
 // text unchanged; see yamlfile.Edit.
 func SetInVM(text []byte, value string, path ...string) ([]byte, error) {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"vmop/internal/atomicfile"
 	"vmop/internal/readfile"
@@ -14,6 +16,8 @@ import (
 	"vmop/runner/adopt/record"
 	"vmop/runner/config"
 	"vmop/runner/config/follow"
+	"vmop/runner/disks"
+	"vmop/runner/machine/reconcile"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
 	"vmop/vmspec"
@@ -36,6 +40,8 @@ type Review struct {
 	Plan *plan.Plan
 	// Leftover is the data of a deleted VM that a new VM with its name would get; nil if there is no such data.
 	Leftover *Leftover
+	// desired is what the running VM would be asked for; nil if it isn't running.
+	desired *reconcile.Desired
 	// absent contains errors about files, with their places in the text: a start would fail with them.
 	absent error
 }
@@ -91,8 +97,19 @@ func (inv *Inventory) reviewText(ctx context.Context, vm *VM, text []byte) (*Rev
 	if err != nil {
 		return nil, err
 	}
-	r.Now, r.Later, err = follow.Forecast(ctx, inv.opts.Prepare, running, cfg)
-	return r, err
+	if r.Now, r.Later, err = follow.Forecast(ctx, inv.opts.Prepare, running, cfg); err != nil {
+		return nil, err
+	}
+	wanted, err := running.Renewed(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	desired := wanted.Desired(running)
+	r.desired = &desired
+	for _, i := range slices.Sorted(maps.Keys(desired.Denied)) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("vm.drives[%d].file: %s", i, desired.Denied[i]))
+	}
+	return r, nil
 }
 
 // preparedAtStart returns a VM as it was started; nil if it isn't running, or if its runner belongs to another user.
@@ -111,11 +128,21 @@ func (vm *VM) preparedAtStart(ctx context.Context) (*prepare.VM, error) {
 // Edit replaces a VM's configuration after a review. before is the text that was edited; the error is ErrChanged
 // if the file has another text by now. A running VM applies the changes that it can.
 func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte) (*Review, error) {
+	return inv.editAfter(ctx, name, before, text, func(*Review) error { return nil })
+}
+
+// editAfter is like Edit, but writes nothing if approve refuses the review.
+func (inv *Inventory) editAfter(
+	ctx context.Context, name string, before, text []byte, approve func(*Review) error,
+) (*Review, error) {
 	vm, err := inv.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	review, err := inv.reviewText(ctx, vm, text)
+	if err == nil {
+		err = approve(review)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +173,7 @@ func (inv *Inventory) checkText(ctx context.Context, vm *VM, text []byte) (*Revi
 	if open := prepared.Unprotected(); open != "" {
 		r.Warnings = append(r.Warnings, open)
 	}
+	r.Warnings = append(r.Warnings, disks.LackOfRoom(prepared.Spec.Drives)...)
 	faults, err := prepared.StartFaults()
 	if err != nil {
 		return nil, err

@@ -71,6 +71,34 @@ func (b block) fileName() string {
 	return node.File.Filename + node.File.URL
 }
 
+// BlockState is the state of a disk or CD drive in QEMU.
+type BlockState struct {
+	// File is the name of the medium's file or its web address; "" means that the drive is empty.
+	File string
+	// Size is the size that the guest sees, in bytes.
+	Size int64
+	// Locked reports whether the guest keeps the tray of a CD drive closed.
+	Locked bool
+}
+
+// BlockOf returns the command that queries the state of a disk or CD drive by its device ID. read extracts the state
+// from QEMU's answer.
+func BlockOf(device string) (question qmp.Command, read func(answer json.RawMessage) (BlockState, error)) {
+	return qmp.Command{Execute: "query-block"}, func(answer json.RawMessage) (s BlockState, err error) {
+		var devices []block
+		err = json.Unmarshal(answer, &devices)
+		b, err := findBlock(devices, device, err)
+		if err != nil {
+			return s, err
+		}
+		s.File, s.Locked = b.fileName(), b.Locked && !b.TrayOpen
+		if b.Inserted != nil {
+			s.Size = b.Inserted.Image.Size
+		}
+		return s, nil
+	}
+}
+
 // blockDevices queries QEMU's block devices for the rules that need them, with one query for all.
 type blockDevices struct {
 	dialogue

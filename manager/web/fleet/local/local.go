@@ -163,11 +163,23 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	case vm.Drives[at].Medium == medium:
 		return nil
 	}
-	return f.editFile(ctx, name, func(text []byte) ([]byte, error) {
-		place := strings.TrimPrefix(drive, drivePrefix)
-		return inventory.SetInVM(text, strconv.Quote(medium), "drives", place, "file")
+	place, err := strconv.Atoi(strings.TrimPrefix(drive, drivePrefix))
+	if err != nil {
+		return fmt.Errorf("read the index in %q: %w", drive, err)
+	}
+	return f.runInBackground(ctx, name, "medium", func(ctx context.Context) error {
+		_, err := f.inventory.ChangeMedium(ctx, inventory.MediumRequest{
+			VM: name, Drive: place, File: medium, Limit: mediumTime, Tell: func(string, string) {},
+		})
+		if errors.Is(err, inventory.ErrTray) {
+			return nil // the page shows it
+		}
+		return err
 	})
 }
+
+// mediumTime is the time for a guest to open the tray of a CD drive.
+const mediumTime = time.Minute
 
 // editFile changes a VM's file. It returns an error if the file can't be read, or if the change makes it invalid.
 func (f *Fleet) editFile(ctx context.Context, name string, change func([]byte) ([]byte, error)) error {
