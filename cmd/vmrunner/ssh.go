@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func newSSH(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return attach.Run("ssh", append(append(options, sshAlias(name)), args[1:]...))
+		return attach.Run("ssh", append(append(options, inventory.SSHAlias(name)), args[1:]...))
 	}
 	return cmd
 }
@@ -66,7 +65,7 @@ func newCopy(f *flags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with their contents")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		user, name, args, err := attach.RemotePaths(args, sshAlias)
+		user, name, args, err := attach.RemotePaths(args, inventory.SSHAlias)
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
@@ -103,9 +102,6 @@ func (f *flags) onSSH(cmd *cobra.Command) *sshWait {
 	return w
 }
 
-// sshAlias is the name of the guest for ssh.
-func sshAlias(name string) string { return "vmrunner-" + name }
-
 // sshOptions waits for the SSH server of a running VM's guest, and returns the options that ssh and scp need to reach
 // it.
 func (f *flags) sshOptions(cmd *cobra.Command, user, name string, wait *sshWait) ([]string, error) {
@@ -140,11 +136,11 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string, wait *sshWait)
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	via := attach.SSH{
-		Alias: sshAlias(name), User: firstNonEmpty(user, vm.Login()),
+		Alias: inventory.SSHAlias(name), User: firstNonEmpty(user, vm.Login()),
 		Proxy: []string{program, "port-forward", "--stdio", "--runtime-dir", vm.RuntimeDir, "22"},
 	}
 	if vm.DataDir != "" {
-		via.KnownHosts = filepath.Join(vm.DataDir, "known_hosts")
+		via.KnownHosts = vm.KnownHosts()
 	}
 	if key := vm.Key(); key != "" {
 		// A key on the command line replaces ssh's own keys.

@@ -204,6 +204,9 @@ func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) 
 	used := map[string]bool{}
 	for i := range vms {
 		used[vms[i].DataDir] = true
+		if real, err := filepath.EvalSymlinks(vms[i].DataDir); err == nil { // an interrupted Rename leaves links
+			used[real] = true
+		}
 		if r, there, err := record.Read(vms[i].RuntimeDir); err == nil && there {
 			used[r.DataDir] = true
 		}
