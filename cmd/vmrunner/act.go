@@ -21,7 +21,8 @@ func boundRequest(ctx context.Context) (context.Context, context.CancelFunc) {
 		fmt.Errorf("the runner did not answer within %s", control.AnswerTime))
 }
 
-func newAction(f *flags, what control.Action, short, long string) *cobra.Command {
+// newAction returns the verb that sends an action to the runner. done is the result for people, after the VM.
+func newAction(f *flags, what control.Action, done, short, long string) *cobra.Command {
 	cmd := &cobra.Command{Use: string(what) + " [NAME]", Short: short, Long: long}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -29,7 +30,11 @@ func newAction(f *flags, what control.Action, short, long string) *cobra.Command
 		if err != nil {
 			return err
 		}
-		return sendAction(cmd.Context(), client, what)
+		if err := sendAction(cmd.Context(), client, what); err != nil {
+			return err
+		}
+		cmd.PrintErrf("%s %s\n", vm.shownName(args), done)
+		return nil
 	}
 	return cmd
 }
@@ -66,6 +71,8 @@ func newStop(f *flags) *cobra.Command {
 		}
 		if wait || force {
 			cmd.PrintErrf("%s: %s\n", cli.Printable(firstNonEmpty(s.Name, "the VM")), cli.Printable(endText(s)))
+		} else {
+			cmd.PrintErrf("%s was asked to shut down\n", vm.shownName(args))
 		}
 		return nil
 	}

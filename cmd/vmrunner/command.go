@@ -58,16 +58,16 @@ func newRunnerCommand(args ...string) *cobra.Command {
 	}
 	root.AddCommand(newListCommand(&f), newCreate(&f), newConvert(), newGrant(), newUp(&f), newStart(&f),
 		newRestart(&f), newEdit(&f), newDelete(&f),
-		newSet(&f), newResize(&f), newCD(&f), newClone(&f), newDescribe(&f),
+		newSet(&f), newResize(&f), newCD(&f), newClone(&f), newRename(&f), newDescribe(&f),
 		newAutostart(&f), newLog(&f), newDiskCommand(&f), newNICCommand(&f), newImage(),
 		newSnapshot(&f), newReclaim(&f))
 	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newTop(), newStatus(&f), newStop(&f),
-		newAction(&f, control.Reset, "Press the reset button",
+		newAction(&f, control.Reset, "was reset", "Press the reset button",
 			"Restart the machine immediately, without notice to the guest."),
-		newAction(&f, control.Pause, "Pause the guest",
+		newAction(&f, control.Pause, "is paused", "Pause the guest",
 			"Stop the guest's CPUs, and so its clock, until resume."),
-		newAction(&f, control.Resume, "Resume a paused guest", "Continue a paused guest."),
+		newAction(&f, control.Resume, "continues", "Resume a paused guest", "Continue a paused guest."),
 		newFreeze(&f), newThaw(&f), newMigrate(&f), newReceive(&f),
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f),
 		newWhy(&f), newVMType())
@@ -80,7 +80,7 @@ func newRunnerCommand(args ...string) *cobra.Command {
 func groupVerbs(root *cobra.Command) {
 	for _, g := range []struct{ title, verbs string }{
 		{"Common commands:", "up create list start stop restart status edit delete"},
-		{"Change and copy VMs:", "set resize cd clone"},
+		{"Change and copy VMs:", "set resize cd clone rename"},
 		{"Use a guest:", "console view ssh cp port-forward screenshot vnc"},
 		{"Manage disks, images, network cards and snapshots:", "disk image nic snapshot"},
 		{"Examine VMs:", "describe diff events log plan ps top why"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,7 @@ const createText = "Create the configuration ~/.config/vmrunner/NAME.yaml, or /e
 
 const createExamples = `  vmrunner create web --image debian/12
   vmrunner create web --cpus 2 --ram 4GiB --disk 40GiB --cd ~/debian-12.iso
-  vmrunner create win --type windows --cd ~/win11.iso
+  vmrunner create win --type windows --cd ~/win11.iso --virtio-drivers ~/virtio-win.iso
   vmrunner create db --from ~/.config/vmrunner/web.yaml --set vm.maximumCpus=4`
 
 func newCreate(f *flags) *cobra.Command {
@@ -77,6 +78,8 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	p.StringVar(&d.Image, "image", "",
 		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12 (see\nvmrunner image list --known)")
 	p.StringVar(&d.CD, "cd", "", "`MEDIUM` in a CD drive: a path or a URL")
+	p.StringVar(&d.Drivers, "virtio-drivers", "",
+		"`FILE` of the CD with virtio drivers for the setup of Windows, virtio-win.iso\n(default SATA and an e1000e card instead of virtio)")
 	p.StringVar(&d.Network, "network", "",
 		"kind of `NETWORK`: user, passt, tap, masquerade or none (default tap, or\nuser without a bridge br0)")
 	p.StringVar(&d.Display, "display", "vnc", "kind of `DISPLAY`: vnc (on a Unix socket) or none")
@@ -97,6 +100,7 @@ func (c *creation) addFlags(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "display", "vnc", "none")
 	cli.CompleteFile(cmd, "from", "yaml", "yml")
 	cli.CompleteFile(cmd, "cd", "iso")
+	cli.CompleteFile(cmd, "virtio-drivers", "iso")
 	if err := cmd.RegisterFlagCompletionFunc("image", completeImages); err != nil {
 		panic(err) // cannot happen: the flag exists
 	}
@@ -140,12 +144,11 @@ func (c *creation) createVM(cmd *cobra.Command, all *inventory.Inventory) error 
 	if err != nil {
 		return err
 	}
-	file, warnings, err := all.Create(cmd.Context(), c.draft.Name, c.draft.System, text, data)
+	file, _, err := all.Create(cmd.Context(), c.draft.Name, c.draft.System, text, data)
 	if err != nil {
 		return err
 	}
 	cmd.PrintErrf("%s:\n%s", file, text)
-	printWarnings(cmd, warnings)
 	return nil
 }
 
@@ -155,15 +158,18 @@ func printWarnings(cmd *cobra.Command, warnings []string) {
 	}
 }
 
-// chooseData returns what to do with the data of a deleted VM of the same name. It shows the data before they are
-// removed.
+// chooseData shows the warnings about a configuration, and returns what to do with the data of a deleted VM of the same
+// name. It shows the data before they are removed.
 func (c *creation) chooseData(cmd *cobra.Command, all *inventory.Inventory, text []byte) (inventory.Data, error) {
 	review, err := all.ReviewNew(cmd.Context(), c.draft.Name, c.draft.System, text)
-	if err != nil || review.Leftover == nil {
+	if err != nil {
 		return "", err
 	}
+	printWarnings(cmd, review.Warnings)
 	left := review.Leftover
 	switch {
+	case left == nil:
+		return "", nil
 	case c.keep:
 		return inventory.KeepData, nil
 	case !c.fresh:
@@ -202,7 +208,7 @@ func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventor
 	}
 	if c.from != "" {
 		for _, flag := range []string{
-			"type", "cpus", "ram", "disk", "image", "cd", "network", "display", "user", "ssh-key",
+			"type", "cpus", "ram", "disk", "image", "cd", "virtio-drivers", "network", "display", "user", "ssh-key",
 		} {
 			if cmd.Flags().Changed(flag) {
 				return nil, cli.UsageError{Err: fmt.Errorf("--from and --%s are mutually exclusive; use --set", flag)}
@@ -228,11 +234,24 @@ func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventor
 	if err := all.Suggest(cmd.Context(), &c.draft); err != nil {
 		return nil, err
 	}
-	if err := c.warnOfSize(cmd); err != nil {
+	if err := errors.Join(c.warnOfSize(cmd), c.suggestDrivers(cmd, all)); err != nil {
 		return nil, err
 	}
 	text, err := all.Draft(c.draft)
 	return text, flagError(err, &c.draft)
+}
+
+// suggestDrivers completes the draft of a VM whose setup lacks drivers, and shows the result.
+func (c *creation) suggestDrivers(cmd *cobra.Command, all *inventory.Inventory) error {
+	without, err := all.SuggestDrivers(cmd.Context(), &c.draft)
+	if err != nil && c.draft.Drivers != "" {
+		return cli.UsageError{Err: fmt.Errorf("--virtio-drivers: %w", err)}
+	}
+	if len(without) > 0 {
+		cmd.PrintErrf("note: the setup of this guest lacks drivers for virtio, so the VM has %s; for virtio, which is "+
+			"faster, use --virtio-drivers\n", strings.Join(without, " and "))
+	}
+	return err
 }
 
 func (c *creation) copyConfiguration(cmd *cobra.Command) (text []byte, err error) {
@@ -263,6 +282,11 @@ func (c *creation) completeDraft(cmd *cobra.Command, all *inventory.Inventory) (
 	if d.CD != "" {
 		if d.CD, err = absoluteMedium(d.CD); err != nil {
 			return fmt.Errorf("--cd: %w", err)
+		}
+	}
+	if d.Drivers != "" {
+		if d.Drivers, err = existingFile(d.Drivers); err != nil {
+			return fmt.Errorf("--virtio-drivers: %w", err)
 		}
 	}
 	switch d.Display {

@@ -94,6 +94,14 @@ func (e noRunnerError) Error() string {
 		e.pid, e.file)
 }
 
+// shownName returns the VM's name for messages.
+func (t *target) shownName(args []string) string {
+	if len(args) > 0 {
+		return cli.Printable(args[0])
+	}
+	return "the VM"
+}
+
 // findRuntimeDir returns the runtime directory of the VM. It uses --runtime-dir, NAME, -c or the default
 // configuration, in this order.
 func (t *target) findRuntimeDir(cmd *cobra.Command, args []string) (string, error) {

@@ -128,10 +128,15 @@ func newImagePull() *cobra.Command {
 			shown := cli.NewProgress(cmd)
 			fetched, err := cache.Pull(cmd.Context(), source, true, imageProgress(shown))
 			shown.End()
-			if err == nil && !fetched {
+			switch {
+			case err != nil:
+				return err
+			case fetched:
+				cmd.PrintErrln("in the cache:", cli.Printable(args[0]))
+			default:
 				cmd.PrintErrln("the cache has what the publisher has")
 			}
-			return err
+			return nil
 		},
 	}
 	cli.ChecksumFlag(cmd.Flags(), &checksum, "the transferred data")

@@ -236,7 +236,9 @@ func (f *flags) deleteOrphan(
 	if err := f.mayRemove(cmd, l, yes); err != nil {
 		return err
 	}
-	_, err = all.DeleteOrphan(cmd.Context(), name)
+	if _, err = all.DeleteOrphan(cmd.Context(), name); err == nil {
+		cmd.PrintErrf("the data of %s are deleted\n", name)
+	}
 	return err
 }
 
@@ -265,11 +267,20 @@ func newAutostart(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		note, err := all.Autostart(cmd.Context(), args[0], args[1] == "on")
+		on := args[1] == "on"
+		note, err := all.Autostart(cmd.Context(), args[0], on)
+		if err != nil {
+			return err
+		}
+		if on {
+			cmd.PrintErrf("%s starts automatically\n", args[0])
+		} else {
+			cmd.PrintErrf("%s doesn't start automatically\n", args[0])
+		}
 		if note != "" {
 			cmd.PrintErrln("note:", note)
 		}
-		return err
+		return nil
 	}
 	return cmd
 }

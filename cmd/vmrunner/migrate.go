@@ -33,7 +33,7 @@ const receiveText = "Wait for the guest of another runner, and continue it as th
 func newReceive(f *flags) *cobra.Command {
 	var r runner.Receive
 	cmd := &cobra.Command{
-		Use: "receive [NAME]", Short: "Receive a migrating guest", Long: receiveText, Args: oneName,
+		Use: "receive [NAME] --invitation FILE", Short: "Receive a migrating guest", Long: receiveText, Args: oneName,
 		ValidArgsFunction: f.completeConfigured,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Invitation == "" {

@@ -46,7 +46,11 @@ func newReclaim(f *flags) *cobra.Command {
 				return cli.UsageError{Err: fmt.Errorf("the guest of %s may be running in the runner at %s. If you know that it "+
 					"runs nowhere else, and never will: --runs-nowhere-else", vm.Config.VM.Name, note.Keys.Address)}
 			}
-			return reclaimGuest(cmd.Context(), vm)
+			if err := reclaimGuest(cmd.Context(), vm); err != nil {
+				return err
+			}
+			cmd.PrintErrf("%s has no guest any more; start it again from its disks\n", vm.Config.VM.Name)
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&sure, "runs-nowhere-else", false,

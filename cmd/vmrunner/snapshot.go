@@ -160,7 +160,10 @@ func newSnapshotRemove(f *flags) *cobra.Command {
 				return err
 			}
 			for _, called := range args[1:] {
-				err = errors.Join(err, all.RemoveSnapshot(cmd.Context(), args[0], called))
+				e := all.RemoveSnapshot(cmd.Context(), args[0], called)
+				if err = errors.Join(err, e); e == nil {
+					cmd.PrintErrln("removed:", called)
+				}
 			}
 			return err
 		},

@@ -32,7 +32,7 @@ func newUp(f *flags) *cobra.Command {
 			"--image implies).\n\n" +
 			"The flags describe a new VM, as for create.",
 		Example: "  vmrunner up web --image debian/12\n" +
-			"  vmrunner up win --type windows --disk 64GiB --cd ~/win11.iso\n" +
+			"  vmrunner up win --type windows --cd ~/win11.iso --virtio-drivers ~/virtio-win.iso\n" +
 			"  vmrunner up web",
 	}
 	f.oneVM(cmd)
