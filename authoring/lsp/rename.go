@@ -70,7 +70,9 @@ func (v *view) renamable(at position) (*symbol, []*tree, error) {
 }
 
 // fixedNames are the globals of a module that vmrunner looks for.
-var fixedNames = []string{"launch", "options", "defaults", "minimum_sizes", "suggested_sizes", "setup_drivers", "api_version"}
+var fixedNames = []string{
+	"launch", "options", "defaults", "minimum_sizes", "suggested_sizes", "setup_drivers", "api_version",
+}
 
 func hasModule(trees []*tree, module string) bool {
 	return slices.ContainsFunc(trees, func(t *tree) bool { return t.module == module })

@@ -16,7 +16,7 @@ import (
 )
 
 // unknownName is the name of no VM.
-const unknownName = "nobody"
+const unknownName = "unknown"
 
 // wordValues returns valid values of the words in the usage of verbs.
 func wordValues(t *testing.T) map[string]string {

@@ -192,10 +192,12 @@ func TestLackOfRoom(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"vm.drives[1].size: 1 TiB is more than the 3 MiB free in " + dir + "; the VM is paused when that is full",
-		"vm.drives[3].size: 1 GiB is more than the 3 MiB free in " + dir + "; the disk grows only as far as there is room",
+		"vm.drives[3].size: 1 GiB is more than the 3 MiB free in " + dir +
+			"; the disk grows only as far as there is room",
 	}, LackOfRoom([]vmspec.Drive{
 		drive(filepath.Join(dir, "new.img"), vmspec.MiB), drive(filepath.Join(dir, "data/web/disk.img"), 1024*vmspec.GiB),
-		drive(there, 8*vmspec.MiB), drive(there, vmspec.GiB), {Type: vmspec.DriveIDECD, File: "/nowhere"},
+		drive(there, 8*vmspec.MiB), drive(there, vmspec.GiB),
+		{Type: vmspec.DriveIDECD, File: "/nowhere"},
 		drive(dir, vmspec.GiB),
 	}))
 }

@@ -19,8 +19,8 @@ type folderMove struct {
 	real     string // the folder that the link from leads to; "" if from is the folder
 }
 
-// folder returns the folder with the old name, and its new path.
-func (m folderMove) folder() (from, to string) {
+// realPaths returns the folder with the old name, and its new path.
+func (m folderMove) realPaths() (from, to string) {
 	if m.real == "" {
 		return m.from, m.to
 	}
@@ -29,7 +29,7 @@ func (m folderMove) folder() (from, to string) {
 
 // hasBegun reports whether an interrupted move has left a link between the names.
 func (m folderMove) hasBegun() bool {
-	from, to := m.folder()
+	from, to := m.realPaths()
 	return leadsTo(from, to) || leadsTo(to, to)
 }
 
@@ -41,7 +41,7 @@ func leadsTo(link, to string) bool {
 
 // moveFolder moves the folder, and leaves a link with its old name.
 func (m folderMove) moveFolder() error {
-	from, to := m.folder()
+	from, to := m.realPaths()
 	if leadsTo(from, to) {
 		return nil // by an earlier, interrupted call
 	}
@@ -68,7 +68,7 @@ func (m folderMove) moveFolder() error {
 
 // moveBack undoes moveFolder.
 func (m folderMove) moveBack() error {
-	from, to := m.folder()
+	from, to := m.realPaths()
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
 	if err == nil {
 		err = os.Remove(to)
@@ -81,7 +81,7 @@ func (m folderMove) moveBack() error {
 
 // removeLinks removes the links with the old name.
 func (m folderMove) removeLinks() error {
-	from, _ := m.folder()
+	from, _ := m.realPaths()
 	err := os.Remove(from)
 	if m.real != "" {
 		err = errors.Join(err, os.Remove(m.from))

@@ -45,7 +45,7 @@ func (h *here) isRenamed(uuid string) {
 	h.stopped("www")
 }
 
-// A stopped VM is renamed with its disks, snapshots and host keys. A running VM, and a name that is in use, are refused.
+// A stopped VM is renamed with its disks, snapshots and host keys. A running VM, and a name in use, are refused.
 func TestRename(t *testing.T) {
 	t.Parallel()
 	h := newHere(t).withProgram()
@@ -146,7 +146,9 @@ func TestRenameOfAService(t *testing.T) {
 	require.NoError(t, os.Symlink("../private/web", filepath.Join(h.dir, "data/vmrunner/web")))
 	done, err := h.Rename(t.Context(), "web", "www")
 	require.NoError(t, err)
-	require.Equal(t, []string{"--user enable -- vmrunner@www.service", "--user disable -- vmrunner@web.service"}, h.calls())
+	require.Equal(t, []string{
+		"--user enable -- vmrunner@www.service", "--user disable -- vmrunner@web.service",
+	}, h.calls())
 	require.Len(t, done.Notes, 1)
 	require.Contains(t, done.Notes[0], "vmrunner@web.service.d")
 	target, err := os.Readlink(filepath.Join(h.dir, "data/vmrunner/www"))
