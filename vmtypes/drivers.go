@@ -55,7 +55,7 @@ func readDrivers(globals starlark.StringDict, options []Option) (d Drivers, err 
 	return d, nil
 }
 
-// valueOf returns the value of a key; None if it is absent. The dict may be nil.
+// valueOf returns the value of a key, which may be absent. The dict may be nil.
 func valueOf(dict *starlark.Dict, key string) starlark.Value {
 	if dict == nil {
 		return starlark.None

@@ -115,7 +115,7 @@ func limaFolders() []string {
 	return []string{"/usr/share/lima/templates", "/usr/local/share/lima/templates"}
 }
 
-// readTemplate reads a template of Lima that another one is based on: template:NAME, or a file next to it.
+// readTemplate reads a template that another template of Lima is based on: template:NAME, or a file next to it.
 func (c *conversion) readTemplate(locator, from string) (text []byte, file string, err error) {
 	name, isTemplate := strings.CutPrefix(locator, "template:")
 	if !isTemplate {

@@ -241,7 +241,7 @@ func (c *creation) configurationText(cmd *cobra.Command, all *inventory.Inventor
 	return text, flagError(err, &c.draft)
 }
 
-// suggestDrivers completes the draft of a VM whose setup lacks drivers, and shows the result.
+// suggestDrivers completes a draft for a setup that lacks drivers, and shows the result.
 func (c *creation) suggestDrivers(cmd *cobra.Command, all *inventory.Inventory) error {
 	without, err := all.SuggestDrivers(cmd.Context(), &c.draft)
 	if err != nil && c.draft.Drivers != "" {

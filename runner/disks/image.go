@@ -162,7 +162,7 @@ func roomIn(f unix.Statfs_t, blocks int64) int64 {
 }
 
 // LackOfRoom returns warnings about disks that will be created or enlarged with a larger size than the free space of
-// their file systems. New images are sparse, so they are created all the same.
+// their file systems. New images are sparse, so a start creates them in any case.
 func LackOfRoom(drives []vmspec.Drive) (warnings []string) {
 	for i, d := range drives {
 		if d.Type != vmspec.DriveRaw || d.Format != "raw" || d.Size == 0 || d.File == "" {

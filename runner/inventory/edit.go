@@ -131,7 +131,7 @@ func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte
 	return inv.editAfter(ctx, name, before, text, func(*Review) error { return nil })
 }
 
-// editAfter is like Edit, but writes nothing if approve refuses the review.
+// editAfter is like Edit, but doesn't write if approve refuses the review.
 func (inv *Inventory) editAfter(
 	ctx context.Context, name string, before, text []byte, approve func(*Review) error,
 ) (*Review, error) {

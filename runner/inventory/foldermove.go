@@ -60,7 +60,7 @@ func (m folderMove) moveFolder() error {
 	}
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
 	if err != nil {
-		err = fmt.Errorf("the file system can't exchange %s and %s: %w; nothing is changed", from, to, err)
+		err = fmt.Errorf("the file system can't exchange the names %s and %s: %w", from, to, err)
 		return errors.Join(err, os.Remove(to))
 	}
 	return errors.Join(atomicfile.SyncFolder(filepath.Dir(to)), atomicfile.SyncFolder(filepath.Dir(m.to)))

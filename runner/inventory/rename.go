@@ -174,7 +174,7 @@ func (r *renaming) renamedText(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// checkBases refuses images whose backing files would move.
+// checkBases refuses images with backing files that would move.
 func (r *renaming) checkBases() error {
 	drives, err := drivesIn(r.vm.File, r.before)
 	if err != nil {

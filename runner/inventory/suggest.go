@@ -109,8 +109,8 @@ func (inv *Inventory) Suggest(ctx context.Context, d *Draft) error {
 	return nil
 }
 
-// SuggestDrivers completes a draft whose guest is installed from a CD, if its type declares that the setup lacks
-// drivers: with the CD d.Drivers, or with options for devices that the setup supports. It leaves options to settings
+// SuggestDrivers completes a draft for an installation from a CD, if the type declares that the setup lacks drivers:
+// with the CD d.Drivers, or with options for devices that the setup supports. It leaves options to settings
 // that mention them. It returns the options that it has set for a VM without the CD, as name=value.
 func (inv *Inventory) SuggestDrivers(ctx context.Context, d *Draft) (without []string, err error) {
 	installs := d.CD != "" && d.Image == "" && (len(d.Disks) == 0 || !filepath.IsAbs(d.Disks[0]))

@@ -10,7 +10,7 @@ import (
 )
 
 // MoveRecords adds to the records of a VM's images what it knows about each image under its future path. at returns
-// the future path of a file. The records of the present paths stay, so that the VM also works without the move.
+// the future path of a file. The records of the current paths stay, so that the VM also works without the move.
 func MoveRecords(dataDir string, drives []vmspec.Drive, at func(string) string) error {
 	err := EditOrigins(dataDir, drives, func(o Origins) {
 		for path, known := range maps.Clone(o) {
