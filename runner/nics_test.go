@@ -51,6 +51,8 @@ func TestAUserNetworkIsPlugged(t *testing.T) {
 	const second = "{type: user, mac: '" + mac + "', net: 10.3.0.0/24}"
 	v.networks(first)
 	v.runs()
+	now, later := v.forecast("network: ["+first+"]", "network: ["+first+", "+second+"]")
+	require.Equal(t, [][]string{{"vm.network[1]"}, nil}, [][]string{now, later})
 	v.networks(first + ", " + second)
 	s := v.becomes("the card is plugged in", nicState(mac, status.NICPlugged, ""))
 	require.Empty(t, s.RestartAwaitingChanges)
@@ -130,6 +132,8 @@ func TestANetworkThatIsNotPluggedNeedsARestart(t *testing.T) {
 		v.networks(network)
 		s := v.becomes(reason, func(s status.Status) bool { return len(s.RestartAwaitingChanges) > 0 })
 		require.Equal(t, "vm.network[0]", s.RestartAwaitingChanges[0].Path, reason)
+		now, later := v.forecast("", "")
+		require.Equal(t, [][]string{nil, {"vm.network[0]"}}, [][]string{now, later}, reason)
 		require.Empty(t, s.NICs, reason)
 		v.networks("")
 		v.becomes("no change is pending", func(s status.Status) bool { return len(s.RestartAwaitingChanges) == 0 })
@@ -140,6 +144,40 @@ func TestANetworkThatIsNotPluggedNeedsARestart(t *testing.T) {
 	require.Empty(t, s.RestartAwaitingChanges)
 	v.networks("")
 	v.becomes("forgotten", func(s status.Status) bool { return len(s.NICs) == 0 && len(s.Problems) == 0 })
+	v.ends()
+}
+
+// forecast returns the paths of the changes that the runner expects from another configuration: the current one with a
+// text replaced.
+func (v *vm) forecast(before, after string) (now, later []string) {
+	v.t.Helper()
+	f, err := v.client().Forecast(v.t.Context(), []byte(strings.Replace(v.read("config.yaml"), before, after, 1)))
+	require.NoError(v.t, err)
+	require.Empty(v.t, f.Fault)
+	for _, c := range f.Now {
+		now = append(now, c.Path)
+	}
+	for _, c := range f.Later {
+		later = append(later, c.Path)
+	}
+	return now, later
+}
+
+// A machine without hotplug ports needs a restart for each added or removed network. A forecast contains the reason why
+// the runner would refuse a configuration.
+func TestForecastWithoutPorts(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "pc", "accelerator: tcg", "maximumRam: 64 MiB", "network: [{type: user}]")
+	v.runs()
+	const first = "network: [{type: user}"
+	now, later := v.forecast(first, first+", {type: user, net: 10.3.0.0/24}")
+	require.Equal(t, [][]string{nil, {"vm.network[1]"}}, [][]string{now, later})
+	now, later = v.forecast(first, "network: [")
+	require.Equal(t, [][]string{nil, {"vm.network[0]"}}, [][]string{now, later})
+	f, err := v.client().Forecast(t.Context(), []byte(strings.Replace(v.read("config.yaml"), "64 MiB", "none", 1)))
+	require.NoError(t, err)
+	require.Contains(t, f.Fault, "vm.maximumRam")
+	require.Contains(t, v.read("config.yaml"), "64 MiB")
 	v.ends()
 }
 

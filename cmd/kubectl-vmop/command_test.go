@@ -13,6 +13,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/internal/cli"
+	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 )
@@ -89,12 +90,13 @@ func TestDifferencesAreSorted(t *testing.T) {
 		{Path: "vm.currentCpus"},
 		{Path: "vm.maximumRam"},
 		{Path: "vm.networks[0].user.net"},
+		{Path: "vm.networks[1]"},
 		{Path: "nodeSelector.disk"},
 		{Path: "image.source"},
 		{Path: "permissions[0].may[0]"},
 		{Path: "vm.powerdownTimeout"},
 	}
-	d := sortOut(all, forecast{Later: []status.Change{
+	d := sortOut(all, control.Forecast{Later: []status.Change{
 		{Path: "vm.maximumRam", CurrentValue: 1, DesiredValue: 2, Operation: "replace"},
 		{Path: "vm.network[0].net", DesiredValue: "10.0.3.0/24", Operation: "add"},
 	}})
@@ -105,7 +107,7 @@ func TestDifferencesAreSorted(t *testing.T) {
 		return paths
 	}
 	now, later := paths(d.Now), paths(d.Later)
-	require.Equal(t, []string{"vm.currentCpus", "permissions[0].may[0]", "vm.powerdownTimeout"}, now)
+	require.Equal(t, []string{"vm.currentCpus", "vm.networks[1]", "permissions[0].may[0]", "vm.powerdownTimeout"}, now)
 	require.Equal(t,
 		[]string{"vm.maximumRam", "vm.networks[0]", "nodeSelector.disk", "image.source"}, later)
 	require.Empty(t, d.Start)

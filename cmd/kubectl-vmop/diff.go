@@ -24,7 +24,7 @@ import (
 	"vmop/internal/yamlfile"
 	"vmop/manager/vm/decide"
 	"vmop/manager/vm/objects"
-	"vmop/runner/status"
+	"vmop/runner/control"
 	"vmop/runner/status/k8s"
 )
 
@@ -146,11 +146,8 @@ func (c *cluster) compareDefinition(ctx context.Context, wanted *v1.VirtualMachi
 	return sortOut(all, expected), nil
 }
 
-// forecast is the output of vmrunner diff.
-type forecast struct{ Now, Later []status.Change }
-
 // askForecast asks the runner of a VM for the effects of another definition.
-func (c *cluster) askForecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f forecast, err error) {
+func (c *cluster) askForecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f control.Forecast, err error) {
 	config, err := objects.Config(next, objects.Given{})
 	if err != nil {
 		return f, err
@@ -169,17 +166,12 @@ func (c *cluster) askForecast(ctx context.Context, pod string, next *v1.VirtualM
 
 // sortOut assigns to each change the time when it takes effect. A change takes effect on restart if the runner
 // reports so, or if it affects the pod.
-func sortOut(all []k8s.Change, by forecast) (d differences) {
+func sortOut(all []k8s.Change, by control.Forecast) (d differences) {
 	d.Later = k8s.Pending(by.Later)
-	under := func(path string) bool {
-		return slices.ContainsFunc(d.Later, func(l k8s.Change) bool {
-			return path == l.Path || strings.HasPrefix(path, l.Path+".") || strings.HasPrefix(path, l.Path+"[") ||
-				strings.HasPrefix(l.Path, path+".") || strings.HasPrefix(l.Path, path+"[")
-		})
-	}
+	isLater := k8s.Awaiting(by.Later)
 	for _, change := range all {
 		switch {
-		case under(change.Path):
+		case isLater(change.Path):
 		case objects.NeedsPod(change.Path):
 			d.Later = append(d.Later, change)
 		default:

@@ -18,6 +18,7 @@ import (
 	"vmop/internal/cli"
 	"vmop/manager/web/fleet"
 	"vmop/runner/control"
+	"vmop/runner/hardware"
 )
 
 // managed is a runner reached through the manager.
@@ -55,6 +56,12 @@ func (m managed) Plan(ctx context.Context, w io.Writer, form string) error {
 		}
 	}
 	return nil
+}
+
+// Devices implements runner.
+func (m managed) Devices(ctx context.Context) (r hardware.Report, err error) {
+	err = m.doRequest(ctx, http.MethodGet, m.vmURL(m.name, "devices"), nil, &r)
+	return r, err
 }
 
 // Screenshot implements runner.

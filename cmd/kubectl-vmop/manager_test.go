@@ -25,6 +25,8 @@ import (
 	"vmop/manager/access/login/logintest"
 	"vmop/manager/web"
 	"vmop/manager/web/fleet"
+	"vmop/manager/web/fleet/describe"
+	"vmop/runner/hardware"
 	"vmop/test/logbook"
 
 	v1 "vmop/api/v1"
@@ -154,6 +156,16 @@ func (f *vms) Plan(context.Context, string) ([]fleet.Argument, error) {
 	}, nil
 }
 
+func (f *vms) Devices(_ context.Context, name string) (hardware.Report, error) {
+	if vm, err := f.Get(name); err != nil || !vm.State.Up() {
+		return hardware.Report{}, describe.NoDevices
+	}
+	return hardware.Report{Devices: []hardware.Device{{
+		ID: "disk1", Driver: "virtio-blk-pci", PCI: "0000:00:10.0", Names: []string{"/dev/vdb"}, Field: "spec.vm.disks[1]",
+		Lines: []hardware.Line{{Text: "-device virtio-blk-pci,id=disk1", Origin: "disks.star:40 disk"}},
+	}}}, nil
+}
+
 func (f *vms) Screenshot(_ context.Context, w io.Writer, _ string) error {
 	_, err := io.WriteString(w, "\x89PNG")
 	return err
@@ -281,6 +293,10 @@ func TestVerbsThroughTheManager(t *testing.T) {
 		{"plan web -o json", "", `"text":"-m 512M"`, ""},
 		{"why web", "", "vm.maximumCpus   4 -> 8", ""},
 		{"why web memory", "", "-m 512M   # memory.star:14 memory\n", ""},
+		{"why web m memory", "", "-m 512M   # memory.star:14 memory\n", ""},
+		{"why web --devices", "", "/dev/vdb   00:10.0   virtio-blk-pci   disk1   spec.vm.disks[1]\n", ""},
+		{"why web vdb", "", "  configuration       spec.vm.disks[1]\n  -device virtio-blk-pci,id=disk1\n    # disks.star:40", ""},
+		{"why web 00:10.0 -o json", "", `"field": "spec.vm.disks[1]"`, ""},
 		{"port-forward web 22 --stdio", "hello", `port 22 has got "hello"`, ""},
 		{"stop web --wait", "", "web stopped", "ann stop web"},
 		{"create new", "", "new created", "ann create new true"},
@@ -321,6 +337,13 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"cd insert web a.iso --drive 7": {2, "which drive? --drive 1"},
 		"plan web -o argv":              {2, "must be text or json"},
 		"delete web --disks":            {2, "the manager keeps disks"},
+		"why off --devices":             {1, "cannot list the devices: the VM is not running; start it"},
+		"why off vdb":                   {1, "no argument contains vdb, and cannot list the devices: the VM is not"},
+		"why web vdx":                   {1, `no argument contains vdx, and the machine has no device "vdx"; did you`},
+		"why web m -o json":             {1, `the machine has no device "m"`},
+		"why poor --devices":            {4, "you do not have the permission edit"},
+		"why web vdb --devices":         {2, "omit DEVICE"},
+		"why web -o json":               {2, "only with --devices or one DEVICE"},
 		"create web2 --dry-run=server":  {1, "line 7: spec.vm.maximumCpus: want fewer"},
 	} {
 		_, err := p.run("", strings.Fields(line)...)

@@ -26,6 +26,7 @@ import (
 	"vmop/manager/web/fleet"
 	"vmop/runner/control"
 	"vmop/runner/control/pipe"
+	"vmop/runner/hardware"
 )
 
 // errNoPod means that a VM has no pod that could be reached.
@@ -213,9 +214,11 @@ type runner interface {
 	attach.Runner
 	// Plan writes the plan in a form: text, why, argv, shell or json.
 	Plan(ctx context.Context, w io.Writer, form string) error
+	// Devices returns the devices of the machine with their names in the guest.
+	Devices(ctx context.Context) (hardware.Report, error)
 }
 
-var _ runner = (*control.Client)(nil)
+var _ runner = ofResource{}
 
 // guest is a VM that a verb connects to: through pods/exec with the user's rights in the cluster, or through the
 // manager.
@@ -244,7 +247,19 @@ func (f *flags) findGuest(cmd *cobra.Command, args []string, up bool) (guest, er
 	if err != nil {
 		return guest{}, err
 	}
-	return guest{c.runnerClient(cmd.Context(), vm), vm.Name, string(vm.UID), loginOf(vm)}, nil
+	return guest{ofResource{c.runnerClient(cmd.Context(), vm), vm}, vm.Name, string(vm.UID), loginOf(vm)}, nil
+}
+
+// ofResource is a runner reached through pods/exec, which knows the VM's definition.
+type ofResource struct {
+	*control.Client
+	vm *v1.VirtualMachine
+}
+
+// Devices implements runner, with fields of the definition.
+func (r ofResource) Devices(ctx context.Context) (hardware.Report, error) {
+	report, err := r.Client.Devices(ctx)
+	return objects.DevicesOf(r.vm, report), err
 }
 
 // findRunning returns the VM that the arguments start with, like find, and waits until it is running.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -47,28 +49,40 @@ func newPlan(f *flags) *cobra.Command {
 }
 
 func newWhy(f *flags) *cobra.Command {
+	var form string
+	var devices bool
 	cmd := &cobra.Command{
-		Use: "why NAME [WORD...]", GroupID: groupLook,
-		Short: "Explain a VM's state, or an argument of QEMU",
+		Use: "why NAME [DEVICE|WORD...]", GroupID: groupLook,
+		Short: "Explain a VM's state, a device of the guest, or an argument of QEMU",
 		Long: "Explain a VM's state: the reason in its status, conditions with problems, changes that\n" +
-			"need a restart, and the latest warnings. With WORDs it prints the arguments of QEMU and\n" +
-			"its helpers that contain all of them, each with the line of the VM type that created it.",
-		Example: "  kubectl vmop why web\n  kubectl vmop why web cpu",
+			"need a restart, and the latest warnings.\n\n" +
+			"With DEVICE, explain where a device comes from that you see in the guest: its field in the\n" +
+			"definition, QEMU's arguments, and the lines of the VM type that created them. DEVICE is a\n" +
+			"disk (/dev/vdb), network interface (eth1, enp1s0), hardware address, PCI address as lspci\n" +
+			"shows it (00:0f.0), serial number, mount point, or id in QEMU.\n\n" +
+			"With other WORDs, print the arguments of QEMU and its helpers that contain all of them,\n" +
+			"each with the line of the VM type that created it.",
+		Example: "  kubectl vmop why web\n  kubectl vmop why web --devices\n  kubectl vmop why web /dev/vdb\n" +
+			"  kubectl vmop why web cpu",
 	}
 	f.aVMAnd(cmd, 0, -1)
+	cmd.Flags().BoolVar(&devices, "devices", false, "list the devices of the running VM with their names in the guest")
+	cli.OutputFlag(cmd, &form, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, words := splitName(args); len(words) > 0 {
+		_, words := splitName(args)
+		switch {
+		case devices && len(words) > 0:
+			return cli.UsageError{Err: errors.New("--devices lists all devices; omit DEVICE")}
+		case form == "json" && !devices && len(words) != 1:
+			return cli.UsageError{Err: errors.New("-o json: only with --devices or one DEVICE")}
+		case devices || len(words) > 0:
 			g, err := f.findGuest(cmd, args, false)
 			if err != nil {
 				return err
 			}
 			ctx, cancel := boundRequest(cmd.Context())
 			defer cancel()
-			var text bytes.Buffer
-			if err := g.Plan(ctx, &text, "why"); err != nil {
-				return err
-			}
-			return printMatches(cmd.OutOrStdout(), text.String(), words)
+			return g.printOrigin(ctx, cmd.OutOrStdout(), words, form)
 		}
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
@@ -91,6 +105,38 @@ func newWhy(f *flags) *cobra.Command {
 		return printWhy(cmd.OutOrStdout(), vm, events, time.Now())
 	}
 	return cmd
+}
+
+// printOrigin explains a device of the guest, or the arguments of QEMU that contain words; without words, it lists the
+// devices.
+func (g guest) printOrigin(ctx context.Context, w io.Writer, words []string, form string) error {
+	var noDevice error
+	if len(words) < 2 {
+		report, err := g.Devices(ctx)
+		if err == nil && len(words) > 0 {
+			report.Devices, err = report.Find(words[0])
+		}
+		switch {
+		case err == nil && form == "json":
+			return cli.PrintValue(w, form, report)
+		case err == nil && len(words) == 0:
+			return plans.PrintDevices(w, report)
+		case err == nil:
+			return plans.PrintReasons(w, report)
+		case len(words) == 0 || form == "json":
+			return err
+		}
+		noDevice = err
+	}
+	var text bytes.Buffer
+	if err := g.Plan(ctx, &text, "why"); err != nil {
+		return err
+	}
+	err := printMatches(w, text.String(), words)
+	if err != nil && len(words) == 1 {
+		return fmt.Errorf("%w, and %w", err, noDevice)
+	}
+	return err
 }
 
 // printMatches prints the lines of a plan that contain all words, ignoring case.

@@ -18,12 +18,6 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// forecast is the effect that another configuration would have on a running VM.
-type forecast struct {
-	Now   []status.Change `json:"now"`
-	Later []status.Change `json:"later"`
-}
-
 func newDiff(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
@@ -72,7 +66,7 @@ func newDiff(f *flags) *cobra.Command {
 }
 
 // forecastChange returns the effect that the configuration in a file would have on the VM in a runtime directory.
-func (f *flags) forecastChange(cmd *cobra.Command, dir, file string) (r forecast, err error) {
+func (f *flags) forecastChange(cmd *cobra.Command, dir, file string) (r control.Forecast, err error) {
 	limits, err := policy.Load(f.types.Policy)
 	if err != nil {
 		return r, err
@@ -114,7 +108,7 @@ func readAll(in io.Reader, file string) (text []byte, err error) {
 }
 
 // printForecast prints the effect that a change has or would have.
-func printForecast(w io.Writer, f forecast) {
+func printForecast(w io.Writer, f control.Forecast) {
 	for _, part := range []struct {
 		title string
 		list  []status.Change

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"vmop/internal/cli"
 	"vmop/internal/spelling"
+	"vmop/runner/hardware"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
 )
@@ -56,8 +58,8 @@ func newNICList(f *flags) *cobra.Command {
 		for _, c := range list {
 			network := strings.TrimSpace(string(c.Network) + " " + c.Bridge)
 			rows = append(rows, []string{
-				c.VM, orDash(c.MAC), orDash(network), orDash(string(c.Link)), orDash(c.Device),
-				orDash(strings.Join(c.Names, " ")), orDash(shortPCI(c.PCI)), orDash(c.Pending),
+				c.VM, cmp.Or(c.MAC, "-"), cmp.Or(network, "-"), cmp.Or(string(c.Link), "-"), cmp.Or(c.Device, "-"),
+				cmp.Or(strings.Join(c.Names, " "), "-"), cmp.Or(hardware.ShortPCI(c.PCI), "-"), cmp.Or(c.Pending, "-"),
 			})
 		}
 		return errors.Join(cli.Table(cmd.OutOrStdout(), rows), err)

@@ -2,14 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/internal/cli"
-	"vmop/runner/hardware"
+	"vmop/internal/cli/plans"
 )
 
 func newWhy(f *flags) *cobra.Command {
@@ -62,83 +59,9 @@ func newWhy(f *flags) *cobra.Command {
 		case form == "json":
 			return cli.PrintValue(cmd.OutOrStdout(), form, report)
 		case len(words) == 0:
-			return printDevices(cmd.OutOrStdout(), report)
+			return plans.PrintDevices(cmd.OutOrStdout(), report)
 		}
-		return printReasons(cmd.OutOrStdout(), report)
+		return plans.PrintReasons(cmd.OutOrStdout(), report)
 	}
 	return cmd
-}
-
-// usualNames is the note below names that no agent has reported.
-const usualNames = "The guest agent does not answer. The names are those that Linux usually gives."
-
-// printDevices prints a table of all devices.
-func printDevices(w io.Writer, r hardware.Report) error {
-	rows := [][]string{{"GUEST", "PCI", "DEVICE", "ID", "CONFIGURATION"}}
-	for _, d := range r.Devices {
-		names := strings.Join(slices.Concat(d.Names, d.Mounts), " ")
-		rows = append(rows, []string{
-			orDash(names), orDash(shortPCI(d.PCI)), orDash(d.Driver), orDash(d.ID), orDash(d.Field),
-		})
-	}
-	if err := cli.Table(w, rows); err != nil || r.Agent {
-		return err
-	}
-	return cli.WriteLine(w, usualNames)
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// shortPCI returns an address as lspci shows it.
-func shortPCI(address string) string { return strings.TrimPrefix(address, "0000:") }
-
-// printReasons prints where devices come from.
-func printReasons(w io.Writer, r hardware.Report) error {
-	var b strings.Builder
-	paint := cli.PaintFor(w)
-	for i, d := range r.Devices {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(paint.Bold(cli.Printable(d.Label())) + "\n")
-		source := d.Place
-		if source != "" {
-			source = " at " + source
-		}
-		attached := ""
-		if d.Attached {
-			attached = "while the guest was running"
-		}
-		for _, row := range [][2]string{
-			{"names in the guest", strings.Join(d.Names, ", ")},
-			{"mounted at", strings.Join(d.Mounts, ", ")},
-			{"PCI address", shortPCI(d.PCI)},
-			{"behind", d.Behind},
-			{"serial number", d.Serial},
-			{"hardware address", d.MAC},
-			{"device", strings.TrimSpace(d.Driver + " " + d.ID)},
-			{"attached", attached},
-			{"configuration", d.Field + source},
-		} {
-			if row[1] != "" {
-				fmt.Fprintf(&b, "  %-20s%s\n", row[0], cli.Printable(row[1]))
-			}
-		}
-		for _, l := range d.Lines {
-			b.WriteString("  " + cli.Printable(l.Text) + "\n")
-			if l.Origin != "" {
-				b.WriteString("    " + paint.Cyan("# "+cli.Printable(l.Origin)) + "\n")
-			}
-		}
-	}
-	if !r.Agent {
-		b.WriteString("\n" + usualNames + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

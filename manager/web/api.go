@@ -44,6 +44,7 @@ func (s *Server) apiRoutes() map[string]pageFunc {
 		"GET /api/v1/vms/{vm}/definition":         s.forPage(access.PageVMs, s.apiDefinition),
 		"PUT /api/v1/vms/{vm}/definition":         s.forPage(access.PageVMs, s.apiDefine),
 		"GET /api/v1/vms/{vm}/plan":               s.forPage(access.PageVMs, s.apiPlan),
+		"GET /api/v1/vms/{vm}/devices":            s.forPage(access.PageVMs, s.apiDevices),
 		"GET /api/v1/vms/{vm}/source":             s.forPage(access.PageVMs, s.apiSource),
 		"GET /api/v1/vms/{vm}/usage":              s.forPage(access.PageVMs, s.apiUsage),
 		"GET /api/v1/vms/{vm}/screenshot":         s.apiScreenshot,
@@ -257,6 +258,19 @@ func (s *Server) apiPlan(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return answerJSON(w, lines)
+}
+
+// apiDevices answers with the devices of the machine and their names in the guest.
+func (s *Server) apiDevices(w http.ResponseWriter, r *http.Request) error {
+	vm, err := s.visitOf(r).requestedVM(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	report, err := s.opts.Fleet.Devices(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, report)
 }
 
 func (s *Server) apiSource(w http.ResponseWriter, r *http.Request) error {

@@ -45,7 +45,7 @@ func TestTheAPIIsDocumented(t *testing.T) {
 		request := example.FindStringSubmatch(block)[1]
 		return "```http\n" + request + p.answerOf(request) + "```\n"
 	})
-	require.Equal(t, 18, done, "examples")
+	require.Equal(t, 19, done, "examples")
 	if *update {
 		require.NoError(t, os.WriteFile(apiPage, []byte(now), 0o600))
 	}

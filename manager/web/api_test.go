@@ -202,7 +202,7 @@ func TestAPITellsNothingElse(t *testing.T) {
 		require.NotContains(t, text, "newcomer")
 		require.NotContains(t, text, `"uid"`)
 	}
-	for _, path := range []string{"/plan", "/definition", "/source?module=my.star", "/usage"} {
+	for _, path := range []string{"/plan", "/devices", "/definition", "/source?module=my.star", "/usage"} {
 		code, text, why := p.ask("GET", "/vms/mine"+path, "")
 		require.Equal(t, http.StatusForbidden, code, path)
 		require.Equal(t, "error.notyourpage", why.Reason)

@@ -62,6 +62,9 @@ func TestPictures(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range widths {
 				b.Open(page.address, scheme, width)
+				if page.name == "plan" {
+					b.Do("devices", chromedp.Click(chromedp.CSS("#vmdevices summary")))
+				}
 				if strings.Contains(page.address, "/vms/vm-stopping") {
 					b.Do("events come by the stream",
 						browser.Holds(`document.querySelector("#vmhistory details")`))
@@ -140,6 +143,27 @@ func TestTypingIsNotDisturbed(t *testing.T) {
 		browser.Holds(`document.querySelector("#cpus").value == "4" && document.activeElement.id == "cpus"`))
 	b.Do("apply", chromedp.SendKeys(chromedp.CSS("#cpus"), kb.Enter))
 	wait.Until(t, func() bool { return p.has("admin resize web cpus 4") })
+}
+
+// The table of devices appears on the page of the plan. A click on a device shows its lines, and another click hides
+// them.
+func TestDevicesInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	b := browser.New(t)
+	for _, width := range widths {
+		b.Open(p.http.URL+"/vms/web/plan", "light", width)
+		const line = "#vmdevices tbody:first-of-type .lines"
+		b.Do("the table", browser.Holds(`document.querySelectorAll("#vmdevices tbody").length == 3`),
+			chromedp.WaitNotVisible(chromedp.CSS(line)))
+		b.Do("a click", chromedp.Click(chromedp.CSS("#vmdevices summary")), chromedp.WaitVisible(chromedp.CSS(line)))
+		b.Layout(fmt.Sprintf("devices, %d", width))
+		b.Accessible("../..")
+		b.Do("another click", chromedp.Click(chromedp.CSS("#vmdevices summary")),
+			chromedp.WaitNotVisible(chromedp.CSS(line)))
+	}
+	b.Do("the source", chromedp.Click(chromedp.CSS("#vmdevices summary")),
+		chromedp.Click(chromedp.CSS(`#vmdevices a[href$="#L40"]`)))
 }
 
 // A menu opens and closes with the keyboard only.

@@ -20,6 +20,7 @@ import (
 	"vmop/api/v1"
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
+	"vmop/runner/hardware"
 )
 
 // stage is a fleet with VMs that a test sets, because pages must show states that can't be produced with real VMs. It
@@ -145,6 +146,28 @@ func (f *stage) Plan(context.Context, string) ([]fleet.Argument, error) {
 		{Text: "/usr/bin/qemu-system-x86_64"},
 		{Depth: 1, Text: "-m 512M", Origins: []string{"@vmtypes//lib/memory.star:14 memory", "my.star:3 launch"}},
 	}, f.fails
+}
+
+// Devices returns a disk that the guest has renamed, a card, and a device without a line of the plan.
+func (f *stage) Devices(context.Context, string) (hardware.Report, error) {
+	origin := "my.star:3 launch"
+	return hardware.Report{Devices: []hardware.Device{
+		{
+			ID: "disk1", Driver: "virtio-blk-pci", PCI: "0000:00:10.0", Serial: "data", Names: []string{"/dev/vdb"},
+			Mounts: []string{"/home"}, Field: "vm.drives[1]", Place: "web.yaml:12", Lines: []hardware.Line{
+				{
+					Text:   "-device virtio-blk-pci,id=disk1,drive=disk1-format",
+					Origin: "@vmtypes//lib/disks.star:40 disk < " + origin + ", changed at my.star:4 launch",
+				},
+				{Text: "-blockdev node-name=disk1-format,driver=raw"},
+			},
+		},
+		{
+			ID: "nic0", Driver: "virtio-net-pci", PCI: "0000:00:07.0", MAC: "52:54:00:00:00:01", Field: "vm.network[0]",
+			Names: []string{"eth0", "enp0s7"}, Lines: []hardware.Line{{Text: "-device virtio-net-pci", Origin: origin}},
+		},
+		{Driver: "host bridge", PCI: "0000:00:00.0"},
+	}}, f.fails
 }
 
 func (f *stage) Source(_ context.Context, name, module string) (string, error) {

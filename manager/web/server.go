@@ -158,6 +158,7 @@ func (s *Server) allRoutes() http.Handler {
 	page("GET /vms/{vm}/console/stream", s.streamConsole)
 	page("GET /vms/{vm}/screenshot", s.getScreenshot)
 	page("GET /vms/{vm}/plan", s.forPage(access.PageVMs, s.getPlan))
+	page("GET /vms/{vm}/devices", s.forPage(access.PageVMs, s.getDevices))
 	page("GET /vms/{vm}/source", s.forPage(access.PageVMs, s.getSource))
 	page("GET /vms/{vm}/usage", s.forPage(access.PageVMs, s.getUsage))
 	page("GET /vms/{vm}/definition", s.forPage(access.PageVMs, s.getDefinition))

@@ -15,6 +15,7 @@ import (
 type planView struct {
 	frame
 	Name, Lead string // Lead is a key
+	Devices    *devicesView // nil without a machine
 	Lines      []planLine
 }
 
@@ -38,7 +39,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
+	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped", Devices: v.newDevicesView(vm)}
 	if vm.State.Up() {
 		view.Lead = "plan.lead"
 	}

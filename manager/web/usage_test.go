@@ -80,6 +80,42 @@ func TestSourceOfALine(t *testing.T) {
 	require.Equal(t, originView{Text: "nowhere"}, originOf(sample("web", fleet.Running), "nowhere"))
 }
 
+// The page of the plan loads the devices of a running VM. Their lines link to the source. A refusal is shown instead of
+// the table, and visitors who may not read the definition get neither.
+func TestDevicesOfAVM(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running), sample("off", fleet.Stopped))
+	_, plan := p.call("GET", "/vms/web/plan", "")
+	require.Contains(t, plan, `data-load="/vms/web/devices"`)
+	_, plan = p.call("GET", "/vms/off/plan", "")
+	require.NotContains(t, plan, "vmdevices")
+
+	_, text := p.call("GET", "/vms/web/devices", "")
+	require.NotContains(t, text, "data-load", "it would close what the visitor has opened")
+	for _, want := range []string{
+		"<summary>/dev/vdb, /home</summary>", "<code>00:10.0</code>", "virtio-blk-pci <code>disk1</code>",
+		`<code>vm.drives[1]</code> <span class="soft">web.yaml:12</span>`, "-blockdev node-name=disk1-format,driver=raw",
+		`line=40&amp;module=%40vmtypes%2F%2Flib%2Fdisks.star#L40">@vmtypes//lib/disks.star:40 disk</a>`,
+		">&lt; my.star:3 launch, changed at my.star:4 launch</code>", "<td>host bridge</td>",
+		"The guest agent does not answer.",
+	} {
+		require.Contains(t, text, want)
+	}
+	p.setFails(fleet.Refusal("cannot list the devices: restart the VM"))
+	answer, text := p.call("GET", "/vms/web/devices", "")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Contains(t, text, "cannot list the devices: restart the VM")
+	require.NotContains(t, text, "<table>")
+	require.NotContains(t, text, "guest agent")
+	p.setFails(nil)
+	p.allow("guest", "start")
+	for _, path := range []string{"/vms/web/devices", "/api/v1/vms/web/devices"} {
+		answer, text = p.call("GET", path, "", "Test-User", "guest")
+		require.Equal(t, http.StatusForbidden, answer.StatusCode)
+		require.NotContains(t, text, "vdb")
+	}
+}
+
 // The charts appear without moving the content below.
 func TestUsageInBrowser(t *testing.T) {
 	tier.Deep(t)

@@ -177,9 +177,9 @@ func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 }
 
 // postJSON sends a request with a value as its answer.
-func (c *Client) postJSON(ctx context.Context, path string, into any) error {
+func (c *Client) postJSON(ctx context.Context, path string, body []byte, into any) error {
 	var text bytes.Buffer
-	if err := c.copyTo(ctx, &text, http.MethodPost, path, nil); err != nil {
+	if err := c.copyTo(ctx, &text, http.MethodPost, path, body); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text.Bytes(), into); err != nil {

@@ -75,12 +75,12 @@ func (s *Server) freezeFor(w http.ResponseWriter, r *http.Request, what string, 
 // Freeze asks the runner to freeze the guest's file systems for a time, at most MaxFreezeTime. The answer reports
 // whether they are frozen. The runner thaws them if the client ends before it has the answer.
 func (c *Client) Freeze(ctx context.Context, limit time.Duration) (a status.FreezeAnswer, err error) {
-	err = c.postJSON(ctx, "/v1/freeze?time="+url.QueryEscape(limit.String()), &a)
+	err = c.postJSON(ctx, "/v1/freeze?time="+url.QueryEscape(limit.String()), nil, &a)
 	return a, err
 }
 
 // Thaw returns when the guest's file systems are thawed.
 func (c *Client) Thaw(ctx context.Context) (a status.FreezeAnswer, err error) {
-	err = c.postJSON(ctx, "/v1/thaw", &a)
+	err = c.postJSON(ctx, "/v1/thaw", nil, &a)
 	return a, err
 }

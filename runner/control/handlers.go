@@ -43,6 +43,7 @@ func (s *Server) allHandlers() map[string]func(http.ResponseWriter, *http.Reques
 		"GET /v1/pending":    s.getPending,
 		"GET /v1/plan":       s.getPlan,
 		"GET /v1/devices":    s.getDevices,
+		"POST /v1/forecast":  s.postForecast,
 		"GET /v1/source":     s.getSource,
 		"GET /v1/metrics":    s.getMetrics,
 		"GET /v1/usage":      s.getUsage,
@@ -359,9 +360,14 @@ type commandBody struct {
 // mostQuoted limits the quoted part of an unreadable command in an answer, in characters.
 const mostQuoted = 300
 
-func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
+// readBody reads the body of a request, at most maxBody bytes.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a unix socket has deadlines
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+}
+
+func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
+	body, err := readBody(w, r)
 	if err != nil {
 		return qmp.Command{}, fmt.Errorf("read the QMP command: %w", err)
 	}

@@ -63,6 +63,8 @@ type Options struct {
 	Migrator Migrator
 	// Devices returns the devices of the machine with their names in the guest; nil if they are unknown.
 	Devices func(context.Context) (hardware.Report, error)
+	// Forecast returns the effects of another configuration, as YAML; nil if they are unknown.
+	Forecast func(ctx context.Context, text []byte) (Forecast, error)
 	// Invitation returns what the source of an expected guest needs, including a key; nil if no guest is
 	// expected.
 	Invitation func() json.RawMessage

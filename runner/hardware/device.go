@@ -45,6 +45,9 @@ type Device struct {
 	card         bool   // it has a network backend
 }
 
+// ShortPCI returns a PCI address as lspci shows it: 00:0f.0.
+func ShortPCI(address string) string { return strings.TrimPrefix(address, "0000:") }
+
 // A Line is a line of the plan with its origin, as plan.Plan.Why shows them.
 type Line struct {
 	Text   string `json:"text"`

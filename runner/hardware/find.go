@@ -31,7 +31,7 @@ func (r Report) Find(word string) ([]Device, error) {
 	for _, d := range r.Devices {
 		known = append(append(append(known, d.Names...), d.Mounts...), d.ID, d.Serial, d.MAC, d.PCI)
 	}
-	hint := "without a device, why lists all"
+	hint := "list the devices to see their names"
 	if near := spelling.Nearest(word, slices.DeleteFunc(known, func(s string) bool { return s == "" })); near != "" {
 		hint = "did you mean " + near + "?"
 	}

@@ -111,8 +111,8 @@ func TestDevicesWithoutAnAgent(t *testing.T) {
 	require.Contains(t, bridge.Lines[0].Text, "-machine q35")
 
 	for word, want := range map[string]string{
-		"/dev/vdd": "did you mean /dev/vd", "eth7": "did you mean eth", "": "why lists all", "00:ff.0": "no device",
-		"nonsense": `the machine has no device "nonsense"; without a device, why lists all`,
+		"/dev/vdd": "did you mean /dev/vd", "eth7": "did you mean eth", "": "list the devices", "00:ff.0": "no device",
+		"nonsense": `the machine has no device "nonsense"; list the devices to see their names`,
 	} {
 		_, err := r.Find(word)
 		require.ErrorContains(t, err, want, word)

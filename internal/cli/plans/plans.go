@@ -1,4 +1,4 @@
-// Package plans prints launch plans.
+// Package plans prints launch plans, and the devices of a running machine with their lines of the plan.
 package plans
 
 import (

@@ -98,6 +98,23 @@ func Pending(changes []status.Change) []Change {
 	return all
 }
 
+// Awaiting returns a function that reports whether a change of the resource, at a path relative to spec, is one of the
+// changes that need a restart, or contains or is part of one.
+func Awaiting(later []status.Change) func(path string) bool {
+	var places []string
+	for _, c := range later {
+		at, _ := placeInResource(c.Path)
+		places = append(places, strings.TrimPrefix(at, "spec."))
+	}
+	within := func(path, other string) bool {
+		rest, is := strings.CutPrefix(path, other)
+		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	return func(path string) bool {
+		return slices.ContainsFunc(places, func(at string) bool { return within(path, at) || within(at, path) })
+	}
+}
+
 // cleanLines returns QEMU's arguments in the form of the resource.
 func cleanLines(arguments []string) []string {
 	var all []string

@@ -14,6 +14,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/tier"
 	"vmop/test/wait"
+	"vmop/runner/hardware"
 	"vmop/vmtypes/plan"
 )
 
@@ -185,6 +186,10 @@ func TestStreams(t *testing.T) {
 	usage, err := p.Usage(ctx, "web")
 	require.NoError(t, err)
 	require.Empty(t, usage)
+	p.runner.devices.Devices = []hardware.Device{{ID: "nic0", Field: "vm.network[0]", Place: "config.yaml:7"}}
+	report, err := p.Devices(ctx, "web")
+	require.NoError(t, err)
+	require.Equal(t, []hardware.Device{{ID: "nic0", Field: "spec.vm.networks[0]"}}, report.Devices)
 
 	p.runner.plan.QEMU.Args = []plan.Option{{Flag: "-m", Value: strings.Repeat("1", largestAnswer)}}
 	_, err = p.Plan(ctx, "web")

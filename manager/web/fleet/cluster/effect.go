@@ -7,10 +7,13 @@ import (
 	"time"
 
 	v1 "vmop/api/v1"
+	"vmop/internal/printable"
 	"vmop/manager/vm/objects"
 	"vmop/manager/web/fleet"
 	"vmop/runner/config"
+	"vmop/runner/control"
 	"vmop/runner/machine/changes"
+	"vmop/runner/status/k8s"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -55,23 +58,32 @@ func changesByTime(before, after *document, live func(path string) bool) (now, l
 	return now, later
 }
 
-// answerTime is how long to wait for the running plan from a runner.
-const answerTime = 5 * time.Second
+// answerTime is how long to wait for the running plan from a runner, and for its forecast, which evaluates the VM type.
+const answerTime = 15 * time.Second
 
-// liveRules returns a function that reports whether a running VM takes over a change at a path below spec. It uses the
-// rules of the running plan. If the runner doesn't answer, it uses the rules for the current definition.
-func (f *Fleet) liveRules(ctx context.Context, name string, wanted *v1.VirtualMachine) (func(path string) bool, error) {
+// effect decides when a running VM takes over a change of its definition.
+type effect struct {
+	// live reports whether a change at a path below spec takes effect while the VM is running.
+	live func(path string) bool
+	// fault is the reason why the runner would refuse the definition; "" if it would accept it.
+	fault string
+}
+
+// effectOf returns the effect of another definition, from the forecast of the runner. A runner of an earlier version has
+// no forecast; the rules of the running plan then decide. If the runner doesn't answer, the rules for the current
+// definition decide.
+func (f *Fleet) effectOf(ctx context.Context, name string, wanted *v1.VirtualMachine) (e effect, err error) {
 	vm, err := f.findVM(name)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	text, err := objects.Config(f.withClass(wanted, vm.pod), objects.Given{})
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	cfg, _, err := config.Parse("spec", text)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	soon, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -82,10 +94,29 @@ func (f *Fleet) liveRules(ctx context.Context, name string, wanted *v1.VirtualMa
 	if err != nil {
 		made = &plan.Plan{} // assumes that every change needs a restart
 	}
-	return liveBy(made.Rules, cfg.VM.WithDefaults()), context.Cause(ctx)
+	e.live = liveBy(made.Rules, cfg.VM.WithDefaults())
+	if runner, err := f.queryClient(vm); err == nil {
+		if expected, err := runner.Forecast(soon, text); err == nil {
+			e.fault = printable.Line(k8s.InResource(expected.Fault))
+			e.live = forecastBy(expected, e.live)
+		}
+	}
+	return e, context.Cause(ctx)
 }
 
-// liveBy returns the function for liveRules from the rules of a plan.
+// forecastBy returns the function live of an effect from a runner's forecast. The forecast knows the machine's section
+// except the claims of disks, for which byRules decides.
+func forecastBy(f control.Forecast, byRules func(path string) bool) func(path string) bool {
+	awaiting := k8s.Awaiting(f.Later)
+	return func(path string) bool {
+		if f.Fault != "" || !strings.HasPrefix(path, "vm.") || strings.HasPrefix(path, "vm.disks[") {
+			return byRules(path)
+		}
+		return !awaiting(path) && !objects.NeedsPod(path)
+	}
+}
+
+// liveBy returns the function live of an effect from the rules of a plan.
 func liveBy(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 	byRule, itself := changes.Live(rules, wanted), map[string]bool{
 		"vm.state": true, "vm.powerdownTimeout": true, "vm.display.loggedInUser": true,

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/control"
+	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -37,6 +39,25 @@ func TestWhatIsLive(t *testing.T) {
 	} {
 		require.Equal(t, live, liveBy(nil, wanted)(path), path)
 	}
+}
+
+// The runner's forecast decides about the machine, with paths of the resource, and the rules about claims of disks. Fields
+// of the pod need a restart in any case.
+func TestWhatIsLiveByTheForecast(t *testing.T) {
+	t.Parallel()
+	never := func(string) bool { return false }
+	live := forecastBy(control.Forecast{Later: []status.Change{
+		{Path: "vm.network[1]", Operation: "add"}, {Path: "vm.network[2].mac", Operation: "replace"}, {Path: "vm.uuid"},
+	}}, never)
+	for path, want := range map[string]bool{
+		"vm.networks[0].user": true, "vm.networks[1].tap.bridge": false, "vm.networks[10].user": true,
+		"vm.networks[2].tap.mac": false, "vm.machineUuid": false, "vm.currentCpus": true, "vm.state": true,
+		"vm.display.secret": false, "vm.disks[0].volumeClaimTemplate.spec.storageClassName": false,
+		"blockDeviceRefs[0].name": false,
+	} {
+		require.Equal(t, want, live(path), path)
+	}
+	require.False(t, forecastBy(control.Forecast{Fault: "wrong"}, never)("vm.networks[0].user"))
 }
 
 // The type determines whether CPUs can be hotplugged: microvm has no rule for it.

@@ -35,6 +35,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/control/remote"
+	"vmop/runner/hardware"
 	"vmop/runner/status"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
@@ -245,6 +246,9 @@ func (p *place) events(name string) (notes []string) {
 type machine struct {
 	server *control.Server
 	plan   plan.Plan
+	// expected is the forecast; nil if the runner is of an earlier version.
+	expected *control.Forecast
+	devices  hardware.Report
 	asked  chan string
 	refuse error
 	port   int
@@ -268,7 +272,16 @@ func newMachine(t *testing.T, p *place) *machine {
 	require.NoError(t, os.WriteFile(file, []byte(public.Data[config.AuthoritiesFile]), 0o600))
 	log := slog.New(slog.NewTextHandler(&p.log, nil))
 	tracker := status.NewTracker(time.Now, status.Described{Name: "web"}, status.Entered{State: vmstatus.StateBooted})
-	m.server, err = control.Start(t.Context(), control.Options{Dir: dir, Backend: m, Tracker: tracker, Log: log})
+	m.server, err = control.Start(t.Context(), control.Options{
+		Dir: dir, Backend: m, Tracker: tracker, Log: log,
+		Forecast: func(context.Context, []byte) (control.Forecast, error) {
+			if m.expected == nil {
+				return control.Forecast{}, control.Refusal("an earlier version")
+			}
+			return *m.expected, nil
+		},
+		Devices: func(context.Context) (hardware.Report, error) { return m.devices, nil },
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.server.Close(context.WithoutCancel(t.Context()))) })
 	listener, err := remote.Listen(t.Context(), remote.Options{Authorities: file, Log: log})

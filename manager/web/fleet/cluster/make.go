@@ -203,11 +203,14 @@ func (f *Fleet) checkDefinition(ctx context.Context, name string, d *fleet.Defin
 		if err != nil {
 			return nil, err
 		}
-		live, err := f.liveRules(ctx, name, vm)
+		effect, err := f.effectOf(ctx, name, vm)
 		if err != nil {
 			return nil, err
 		}
-		check.Now, check.Later = changesByTime(before, after, live)
+		check.Now, check.Later = changesByTime(before, after, effect.live)
+		if effect.fault != "" {
+			check.Warnings = append(check.Warnings, "the running VM doesn't accept this definition: "+effect.fault)
+		}
 	}
 	return check, nil
 }

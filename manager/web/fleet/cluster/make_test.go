@@ -11,6 +11,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/web/fleet"
+	"vmop/runner/control"
+	"vmop/runner/status"
 	"vmop/test/wait"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -169,6 +171,17 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	require.Equal(t, []fleet.Change{current}, check.Now)
 	require.Equal(t, []fleet.Change{maximum}, check.Later)
 	require.EqualValues(t, 4, *p.resource("web").Spec.VM.MaximumCPUs, "it was only checked")
+	p.runner.expected = &control.Forecast{Later: []status.Change{{Path: "vm.currentCpus"}}}
+	check, err = p.Check(ctx, "web", d)
+	require.NoError(t, err)
+	require.Equal(t, []fleet.Change{maximum}, check.Now, "the runner decides, not the rules")
+	require.Equal(t, []fleet.Change{current}, check.Later)
+	require.Empty(t, check.Warnings)
+	p.runner.expected = &control.Forecast{Fault: "vm.network[0].link: can't be down"}
+	check, err = p.Check(ctx, "web", d)
+	require.NoError(t, err)
+	require.Contains(t, check.Warnings, "the running VM doesn't accept this definition: vm.network[0].link: can't be down")
+	require.Equal(t, []fleet.Change{maximum}, check.Later)
 
 	require.NoError(t, p.Replace(ctx, "alice", "web", d))
 	vm := p.resource("web")

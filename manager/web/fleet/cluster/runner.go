@@ -11,10 +11,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"vmop/manager/vm/objects"
 	"vmop/manager/web/fleet"
 	"vmop/manager/web/fleet/describe"
 	"vmop/manager/web/stream"
 	"vmop/runner/control"
+	"vmop/runner/hardware"
 	"vmop/vmtypes/plan"
 )
 
@@ -125,6 +127,23 @@ func (f *Fleet) Source(ctx context.Context, name, module string) (string, error)
 	}
 	text, err := runner.Source(ctx, module)
 	return text, asRefusal(err)
+}
+
+// Devices implements fleet.Fleet.
+func (f *Fleet) Devices(ctx context.Context, name string) (hardware.Report, error) {
+	vm, err := f.findVM(name)
+	if err == nil && !vm.isUp() {
+		err = describe.NoDevices
+	}
+	if err != nil {
+		return hardware.Report{}, err
+	}
+	runner, err := f.queryClient(vm)
+	if err != nil {
+		return hardware.Report{}, err
+	}
+	report, err := describe.Devices(ctx, runner)
+	return objects.DevicesOf(vm.VirtualMachine, report), asRefusal(err)
 }
 
 // Usage implements fleet.Fleet.

@@ -9,6 +9,7 @@ import (
 	"vmop/manager/web/fleet"
 	"vmop/qmp"
 	"vmop/runner/control"
+	"vmop/runner/hardware"
 )
 
 // Usage returns the resource usage of a VM during the last hour; nil if its runner is too old to measure it.
@@ -19,6 +20,19 @@ func Usage(ctx context.Context, runner *control.Client) ([]fleet.Sample, error) 
 		return nil, nil
 	}
 	return list, err
+}
+
+// NoDevices is the error for the devices of a VM without a machine.
+const NoDevices = fleet.Refusal("cannot list the devices: the VM is not running; start it")
+
+// Devices returns the devices of a running VM from its runner.
+func Devices(ctx context.Context, runner *control.Client) (hardware.Report, error) {
+	report, err := runner.Devices(ctx)
+	var answer *control.AnswerError
+	if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
+		err = fleet.Refusal("cannot list the devices: the VM's runner has an earlier version; restart the VM")
+	}
+	return report, err
 }
 
 // Events returns the history of a VM from its runner; nil if the runner is too old to record it.

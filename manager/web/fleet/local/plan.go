@@ -5,6 +5,7 @@ import (
 
 	"vmop/manager/web/fleet"
 	"vmop/manager/web/fleet/describe"
+	"vmop/runner/hardware"
 )
 
 // Plan implements fleet.Fleet.
@@ -20,6 +21,23 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 func (f *Fleet) Source(ctx context.Context, name, module string) (string, error) {
 	text, err := f.inventory.Source(ctx, name, module)
 	return text, asRefusal(err)
+}
+
+// Devices implements fleet.Fleet.
+func (f *Fleet) Devices(ctx context.Context, name string) (hardware.Report, error) {
+	vm, err := f.inventory.Find(ctx, name)
+	if err == nil && vm.Status == nil {
+		err = describe.NoDevices
+	}
+	if err != nil {
+		return hardware.Report{}, asRefusal(err)
+	}
+	client, err := vm.Dial(ctx)
+	if err != nil {
+		return hardware.Report{}, asRefusal(err)
+	}
+	report, err := describe.Devices(ctx, client)
+	return report, asRefusal(err)
 }
 
 // Usage implements fleet.Fleet.

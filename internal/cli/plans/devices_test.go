@@ -1,4 +1,4 @@
-package main
+package plans
 
 import (
 	"strings"
@@ -22,13 +22,13 @@ func TestTextsOfWhy(t *testing.T) {
 	}
 	late := hardware.Device{ID: "h0-0000000-late", Driver: "virtio-blk-pci", Field: "vm.drives[2]", Attached: true}
 	var list, reasons strings.Builder
-	require.NoError(t, printDevices(&list, hardware.Report{Devices: []hardware.Device{disk, late}}))
+	require.NoError(t, PrintDevices(&list, hardware.Report{Devices: []hardware.Device{disk, late}}))
 	require.Equal(t, `GUEST                  PCI       DEVICE           ID                CONFIGURATION
 /dev/vdb /home /�[2J   00:10.0   virtio-blk-pci   disk1             vm.drives[1]
 -                      -         virtio-blk-pci   h0-0000000-late   vm.drives[2]
 The guest agent does not answer. The names are those that Linux usually gives.
 `, list.String())
-	require.NoError(t, printReasons(&reasons, hardware.Report{Devices: []hardware.Device{disk, late}, Agent: true}))
+	require.NoError(t, PrintReasons(&reasons, hardware.Report{Devices: []hardware.Device{disk, late}, Agent: true}))
 	require.Equal(t, `/dev/vdb
   names in the guest  /dev/vdb
   mounted at          /home, /�[2J
