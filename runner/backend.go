@@ -155,7 +155,7 @@ func (m *run) listenForClients(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m}, Migrator: backend{m},
 		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
-		Devices:    m.guestDevices, Forecast: m.forecastChange,
+		Devices: m.guestDevices, Forecast: m.forecastChange,
 		Invitation: m.invited.getText, IsNeighbor: netsetup.IsNeighbor, GuestBehind: netsetup.GuestBehind,
 		Barred: &m.barred,
 	})

@@ -141,7 +141,7 @@ func TestNetworkCardsComeAndGoOften(t *testing.T) {
 	uses := func(mac, own, peer string) {
 		c.console.does(strings.ReplaceAll(findCard, comingMAC, mac) + "ip address add " + own + "/24 dev $n && " +
 			"ip link set $n up && until ping -c 1 -W 1 " + peer + " >/dev/null; do sleep 0.2; done; " +
-			"(while ping -c 1 -W 1 " + peer + "; do :; done) >/dev/null 2>&1 &")
+			"(while ping -I $n -c 1 -W 1 " + peer + "; do :; done) >/dev/null 2>&1 &")
 	}
 	machine, files, began := c.machine(), "", time.Now()
 	const rounds = 50
@@ -185,21 +185,27 @@ func (c *changingCards) machine() string {
 	return text
 }
 
-// openFiles returns the numbers of open files of QEMU and its runner, once no request is being answered.
+// openFiles returns the open files of QEMU and its runner by their kinds, once no request is being answered.
 func (c *changingCards) openFiles() string {
 	c.t.Helper()
-	count := func() (text string) {
+	list := func() string {
+		kinds := map[string]int{}
 		for _, pid := range []int{invariants.OneQEMU(c.t, c.dir), c.runner.cmd.Process.Pid} {
-			files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+			dir := fmt.Sprintf("/proc/%d/fd", pid)
+			files, err := os.ReadDir(dir)
 			require.NoError(c.t, err)
-			text += fmt.Sprint(len(files), " ")
+			for _, f := range files {
+				target, _ := os.Readlink(filepath.Join(dir, f.Name())) // it may be closed meanwhile
+				kind, _, _ := strings.Cut(target, ":[")                // socket:[123]
+				kinds[fmt.Sprintf("%d %s", pid, kind)]++
+			}
 		}
-		return text
+		return fmt.Sprint(kinds)
 	}
-	before := count()
+	before := list()
 	for steady := 0; steady < 10; steady++ {
 		time.Sleep(20 * time.Millisecond)
-		if now := count(); now != before {
+		if now := list(); now != before {
 			before, steady = now, 0
 		}
 	}

@@ -150,21 +150,20 @@ func (f *stage) Plan(context.Context, string) ([]fleet.Argument, error) {
 
 // Devices returns a disk that the guest has renamed, a card, and a device without a line of the plan.
 func (f *stage) Devices(context.Context, string) (hardware.Report, error) {
-	origin := "my.star:3 launch"
 	return hardware.Report{Devices: []hardware.Device{
 		{
 			ID: "disk1", Driver: "virtio-blk-pci", PCI: "0000:00:10.0", Serial: "data", Names: []string{"/dev/vdb"},
 			Mounts: []string{"/home"}, Field: "vm.drives[1]", Place: "web.yaml:12", Lines: []hardware.Line{
 				{
 					Text:   "-device virtio-blk-pci,id=disk1,drive=disk1-format",
-					Origin: "@vmtypes//lib/disks.star:40 disk < " + origin + ", changed at my.star:4 launch",
+					Origin: "@vmtypes//lib/disks.star:40 disk, changed at my.star:4 launch",
 				},
 				{Text: "-blockdev node-name=disk1-format,driver=raw"},
 			},
 		},
 		{
 			ID: "nic0", Driver: "virtio-net-pci", PCI: "0000:00:07.0", MAC: "52:54:00:00:00:01", Field: "vm.network[0]",
-			Names: []string{"eth0", "enp0s7"}, Lines: []hardware.Line{{Text: "-device virtio-net-pci", Origin: origin}},
+			Names: []string{"eth0", "enp0s7"}, Lines: []hardware.Line{{Text: "-device virtio-net-pci", Origin: "my.star:3 launch"}},
 		},
 		{Driver: "host bridge", PCI: "0000:00:00.0"},
 	}}, f.fails

@@ -14,7 +14,7 @@ import (
 // planView is the page with the arguments of QEMU and their origins.
 type planView struct {
 	frame
-	Name, Lead string // Lead is a key
+	Name, Lead string       // Lead is a key
 	Devices    *devicesView // nil without a machine
 	Lines      []planLine
 }

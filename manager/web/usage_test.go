@@ -96,7 +96,7 @@ func TestDevicesOfAVM(t *testing.T) {
 		"<summary>/dev/vdb, /home</summary>", "<code>00:10.0</code>", "virtio-blk-pci <code>disk1</code>",
 		`<code>vm.drives[1]</code> <span class="soft">web.yaml:12</span>`, "-blockdev node-name=disk1-format,driver=raw",
 		`line=40&amp;module=%40vmtypes%2F%2Flib%2Fdisks.star#L40">@vmtypes//lib/disks.star:40 disk</a>`,
-		">&lt; my.star:3 launch, changed at my.star:4 launch</code>", "<td>host bridge</td>",
+		">changed at my.star:4 launch</code>", "<td>host bridge</td>",
 		"The guest agent does not answer.",
 	} {
 		require.Contains(t, text, want)

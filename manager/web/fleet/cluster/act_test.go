@@ -12,9 +12,9 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/web/fleet"
 	"vmop/runner/control"
+	"vmop/runner/hardware"
 	"vmop/test/tier"
 	"vmop/test/wait"
-	"vmop/runner/hardware"
 	"vmop/vmtypes/plan"
 )
 

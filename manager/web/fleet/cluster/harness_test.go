@@ -249,11 +249,11 @@ type machine struct {
 	// expected is the forecast; nil if the runner is of an earlier version.
 	expected *control.Forecast
 	devices  hardware.Report
-	asked  chan string
-	refuse error
-	port   int
-	key    string
-	guest  net.Conn // the guest's end of the console
+	asked    chan string
+	refuse   error
+	port     int
+	key      string
+	guest    net.Conn // the guest's end of the console
 }
 
 // newMachine starts a runner that accepts the manager of a place.
