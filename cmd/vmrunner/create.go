@@ -70,16 +70,16 @@ func newCreate(f *flags) *cobra.Command {
 func (c *creation) addFlags(cmd *cobra.Command) {
 	d := &c.draft
 	p := cmd.Flags()
-	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `TYPE`, such as windows (see vmrunner vmtype list)")
+	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `TYPE`, such as windows (see vmrunner vmtype list)\n")
 	p.IntVar(&d.CPUs, "cpus", 0, "`NUMBER` of CPUs (default as many as the computer has, at most 4)")
-	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default a quarter of the computer's RAM, at\nmost 4GiB)")
+	p.StringVar(&d.RAM, "ram", "", "`SIZE` of memory, such as 4GiB (default a quarter of the computer's RAM,\nat most 4GiB)")
 	p.StringArrayVar(&d.Disks, "disk", nil,
-		"`SIZE` of a new disk, path of an existing image, or none; may be repeated\n(default 20GiB)")
+		"`SIZE` of a new disk, path of an existing image, or none; may be\nrepeated (default 20GiB)")
 	p.StringVar(&d.Image, "image", "",
-		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12 (see\nvmrunner image list --known)")
+		"`SOURCE` of the first disk: a URL, a path, or a name such as debian/12\n(see vmrunner image list --known)")
 	p.StringVar(&d.CD, "cd", "", "`MEDIUM` in a CD drive: a path or a URL")
 	p.StringVar(&d.Drivers, "virtio-drivers", "",
-		"`FILE` of the CD with virtio drivers for the setup of Windows, virtio-win.iso\n(default SATA and an e1000e card instead of virtio)")
+		"`FILE` of the CD with virtio drivers for the setup of Windows,\nvirtio-win.iso (default SATA and an e1000e card instead of virtio)")
 	p.StringVar(&d.Network, "network", "",
 		"kind of `NETWORK`: user, passt, tap, masquerade or none (default tap, or\nuser without a bridge br0)")
 	p.StringVar(&d.Display, "display", "vnc", "kind of `DISPLAY`: vnc (on a Unix socket) or none")
