@@ -195,7 +195,8 @@ func TestLackOfRoom(t *testing.T) {
 		"vm.drives[3].size: 1 GiB is more than the 3 MiB free in " + dir +
 			"; the disk grows only as far as there is room",
 	}, LackOfRoom([]vmspec.Drive{
-		drive(filepath.Join(dir, "new.img"), vmspec.MiB), drive(filepath.Join(dir, "data/web/disk.img"), 1024*vmspec.GiB),
+		drive(filepath.Join(dir, "new.img"), vmspec.MiB),
+		drive(filepath.Join(dir, "data/web/disk.img"), 1024*vmspec.GiB),
 		drive(there, 8*vmspec.MiB), drive(there, vmspec.GiB),
 		{Type: vmspec.DriveIDECD, File: "/nowhere"},
 		drive(dir, vmspec.GiB),
