@@ -339,7 +339,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"delete web --disks":            {2, "the manager keeps disks"},
 		"why off --devices":             {1, "cannot list the devices: the VM is not running; start it"},
 		"why off vdb":                   {1, "no argument contains vdb, and cannot list the devices: the VM is not"},
-		"why web vdx":                   {1, `no argument contains vdx, and the machine has no device "vdx"; did you`},
+		"why web vdx":                   {1, `no argument contains vdx, and the machine has no device "vdx"; list the`},
 		"why web m -o json":             {1, `the machine has no device "m"`},
 		"why poor --devices":            {4, "you do not have the permission edit"},
 		"why web vdb --devices":         {2, "omit DEVICE"},

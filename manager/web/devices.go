@@ -52,7 +52,7 @@ func (s *Server) getDevices(w http.ResponseWriter, r *http.Request) error {
 	var refusal fleet.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		view.Refused = string(refusal)
+		view.Refused, report = string(refusal), hardware.Report{}
 	case err != nil:
 		return err
 	}

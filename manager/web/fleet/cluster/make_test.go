@@ -180,7 +180,7 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	p.runner.expected = &control.Forecast{Fault: "vm.network[0].link: can't be down"}
 	check, err = p.Check(ctx, "web", d)
 	require.NoError(t, err)
-	require.Contains(t, check.Warnings, "the running VM doesn't accept this definition: vm.network[0].link: can't be down")
+	require.Contains(t, check.Warnings, "the running VM doesn't accept this definition: spec.vm.networks[0] (link): can't be down")
 	require.Equal(t, []fleet.Change{maximum}, check.Later)
 
 	require.NoError(t, p.Replace(ctx, "alice", "web", d))
