@@ -167,7 +167,7 @@ func (v *vm) forecast(before, after string) (now, later []string) {
 // the runner would refuse a configuration.
 func TestForecastWithoutPorts(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "pc", "accelerator: tcg", "maximumRam: 64 MiB", "network: [{type: user}]")
+	v := newVM(t, "pc", "accelerator: tcg", "firmware: bios", "maximumRam: 64 MiB", "network: [{type: user}]")
 	v.runs()
 	const first = "network: [{type: user}"
 	now, later := v.forecast(first, first+", {type: user, net: 10.3.0.0/24}")
