@@ -147,7 +147,9 @@ func (c *cluster) compareDefinition(ctx context.Context, wanted *v1.VirtualMachi
 }
 
 // askForecast asks the runner of a VM for the effects of another definition.
-func (c *cluster) askForecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f control.Forecast, err error) {
+func (c *cluster) askForecast(
+	ctx context.Context, pod string, next *v1.VirtualMachine,
+) (f control.Forecast, err error) {
 	config, err := objects.Config(next, objects.Given{})
 	if err != nil {
 		return f, err

@@ -161,7 +161,8 @@ func (f *vms) Devices(_ context.Context, name string) (hardware.Report, error) {
 		return hardware.Report{}, describe.NoDevices
 	}
 	return hardware.Report{Devices: []hardware.Device{{
-		ID: "disk1", Driver: "virtio-blk-pci", PCI: "0000:00:10.0", Names: []string{"/dev/vdb"}, Field: "spec.vm.disks[1]",
+		ID: "disk1", Driver: "virtio-blk-pci", PCI: "0000:00:10.0", Names: []string{"/dev/vdb"},
+		Field: "spec.vm.disks[1]",
 		Lines: []hardware.Line{{Text: "-device virtio-blk-pci,id=disk1", Origin: "disks.star:40 disk"}},
 	}}}, nil
 }

@@ -130,8 +130,8 @@ func TestANetworkCardComesAndGoes(t *testing.T) {
 	c.goes()
 }
 
-// Cards with a tap and with a user network come and go 50 times while the guest sends packets through both. QEMU has the
-// same devices, backends and open files afterwards as before, and no tap, rule or port is left.
+// Cards with a tap and with a user network come and go 50 times while the guest sends packets through both. Afterwards
+// QEMU has the same devices, backends and open files as before, and no tap, rule or port is left.
 func TestNetworkCardsComeAndGoOften(t *testing.T) {
 	tier.Deep(t)
 	t.Parallel()
@@ -152,7 +152,8 @@ func TestNetworkCardsComeAndGoOften(t *testing.T) {
 		uses(userMAC, "10.3.0.15", "10.3.0.2")
 		require.Equal(t, 1, c.taps())
 		c.configure(both, first)
-		c.console.does("while grep -q -e " + comingMAC + " -e " + userMAC + " /sys/class/net/*/address; do sleep 0.1; done")
+		c.console.does("while grep -q -e " + comingMAC + " -e " + userMAC + " /sys/class/net/*/address; " +
+			"do sleep 0.1; done")
 		wait.Until(t, func() bool { return c.taps() == 0 && len(known(t, c.dir).NICs) == 0 })
 		if i == 0 {
 			files = c.openFiles()

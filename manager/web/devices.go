@@ -16,7 +16,7 @@ import (
 // runner and the guest must answer first.
 type devicesView struct {
 	words
-	// Source is the address from which a script loads the table; "" if it is loaded.
+	// Source is the address of the table for a script; "" if the table is loaded.
 	Source string
 	// Refused is why there is no table.
 	Refused string
@@ -58,7 +58,8 @@ func (s *Server) getDevices(w http.ResponseWriter, r *http.Request) error {
 	}
 	view.Usual = err == nil && !report.Agent
 	for _, d := range report.Devices {
-		row := deviceView{Device: d, Guest: strings.Join(slices.Concat(d.Names, d.Mounts), ", "), PCI: hardware.ShortPCI(d.PCI)}
+		names := strings.Join(slices.Concat(d.Names, d.Mounts), ", ")
+		row := deviceView{Device: d, Guest: names, PCI: hardware.ShortPCI(d.PCI)}
 		for _, line := range d.Lines {
 			row.Lines = append(row.Lines, planLine{Text: line.Text, Origins: originsIn(vm, line.Origin)})
 		}

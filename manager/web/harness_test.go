@@ -163,7 +163,8 @@ func (f *stage) Devices(context.Context, string) (hardware.Report, error) {
 		},
 		{
 			ID: "nic0", Driver: "virtio-net-pci", PCI: "0000:00:07.0", MAC: "52:54:00:00:00:01", Field: "vm.network[0]",
-			Names: []string{"eth0", "enp0s7"}, Lines: []hardware.Line{{Text: "-device virtio-net-pci", Origin: "my.star:3 launch"}},
+			Names: []string{"eth0", "enp0s7"},
+			Lines: []hardware.Line{{Text: "-device virtio-net-pci", Origin: "my.star:3 launch"}},
 		},
 		{Driver: "host bridge", PCI: "0000:00:00.0"},
 	}}, f.fails

@@ -39,7 +39,8 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped", Devices: v.newDevicesView(vm)}
+	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
+	view.Devices = v.newDevicesView(vm)
 	if vm.State.Up() {
 		view.Lead = "plan.lead"
 	}

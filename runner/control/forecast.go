@@ -17,7 +17,7 @@ type Forecast struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// postForecast answers with the effects of another configuration. Nothing is changed.
+// postForecast answers with the effects of another configuration, without changing the VM.
 func (s *Server) postForecast(w http.ResponseWriter, r *http.Request) error {
 	if s.opts.Forecast == nil {
 		return Refusal("the VM has no machine yet")
@@ -35,7 +35,7 @@ func (s *Server) postForecast(w http.ResponseWriter, r *http.Request) error {
 	return giveJSON(w, f)
 }
 
-// Forecast returns the effects of another configuration, as YAML. Nothing is changed.
+// Forecast returns the effects of another configuration, as YAML, without changing the VM.
 func (c *Client) Forecast(ctx context.Context, configuration []byte) (f Forecast, err error) {
 	err = c.postJSON(ctx, "/v1/forecast", configuration, &f)
 	return f, err

@@ -236,7 +236,8 @@ func TestChangesReachQEMU(t *testing.T) {
 		click("#vmmedia button"), is("#vmalerts", "/no.iso"))
 	b.Do("why is QEMU run like this", chromedp.Navigate(c.address("/vms/"+c.vm+"/plan")), is("#plan", "lib/cpus.star"),
 		is("#vmdevices", "vm.drives[0]"), click("#vmdevices tbody:has(.lines) summary"),
-		chromedp.WaitVisible(chromedp.CSS("#vmdevices .lines")), chromedp.SendKeys(chromedp.CSS("[data-filter]"), "smp"),
+		chromedp.WaitVisible(chromedp.CSS("#vmdevices .lines")),
+		chromedp.SendKeys(chromedp.CSS("[data-filter]"), "smp"),
 		browser.Holds(`[...document.querySelectorAll("#plan tbody tr")].filter(r => !r.hidden).length == 1`))
 }
 

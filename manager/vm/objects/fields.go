@@ -20,8 +20,8 @@ func DevicesOf(vm *v1.VirtualMachine, r hardware.Report) hardware.Report {
 }
 
 // definedBy returns the field of the definition for a field of the runner's configuration; "" for a disk that an
-// attachment defines. The drives of vm.disks precede the others. A VirtualDisk may have no drive of its own, so the
-// positions of it and of the following disks are unknown.
+// attachment defines. The drives of vm.disks precede the others. A VirtualDisk may lack a drive, so the positions of it
+// and of the following disks are unknown.
 func definedBy(vm *v1.VirtualMachine, field string, attached bool) string {
 	var at int
 	if _, err := fmt.Sscanf(field, "vm.network[%d]", &at); err == nil {

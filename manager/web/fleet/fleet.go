@@ -118,8 +118,8 @@ type Fleet interface {
 	// Source returns the source of a module of the VM's type, by the name in origins. For a running VM it is the source
 	// at its start.
 	Source(ctx context.Context, name, module string) (string, error)
-	// Devices returns the devices of a running VM with their names in the guest, the lines of the plan that created them,
-	// and their fields in the definition. A Refusal explains what to do if they are unknown.
+	// Devices returns the devices of a running VM with their names in the guest, the lines of the plan that created
+	// them, and their fields in the definition. A Refusal explains what to do if they are unknown.
 	Devices(ctx context.Context, name string) (hardware.Report, error)
 	// Usage returns the usage of a VM during the last hour, oldest first; nil if it isn't running.
 	Usage(ctx context.Context, name string) ([]Sample, error)

@@ -65,12 +65,12 @@ const answerTime = 15 * time.Second
 type effect struct {
 	// live reports whether a change at a path below spec takes effect while the VM is running.
 	live func(path string) bool
-	// fault is the reason why the runner would refuse the definition; "" if it would accept it.
-	fault string
+	// refused is the reason why the runner would refuse the definition; "" if it would accept it.
+	refused string
 }
 
-// effectOf returns the effect of another definition, from the forecast of the runner. A runner of an earlier version has
-// no forecast; the rules of the running plan then decide. If the runner doesn't answer, the rules for the current
+// effectOf returns the effect of another definition, as the runner forecasts it. A runner of an earlier version has no
+// forecast; the rules of the running plan then decide. If the runner doesn't answer, the rules for the current
 // definition decide.
 func (f *Fleet) effectOf(ctx context.Context, name string, wanted *v1.VirtualMachine) (e effect, err error) {
 	vm, err := f.findVM(name)
@@ -97,15 +97,15 @@ func (f *Fleet) effectOf(ctx context.Context, name string, wanted *v1.VirtualMac
 	e.live = liveBy(made.Rules, cfg.VM.WithDefaults())
 	if runner, err := f.queryClient(vm); err == nil {
 		if expected, err := runner.Forecast(soon, text); err == nil {
-			e.fault = printable.Line(k8s.InResource(expected.Fault))
+			e.refused = printable.Line(k8s.InResource(expected.Fault))
 			e.live = forecastBy(expected, e.live)
 		}
 	}
 	return e, context.Cause(ctx)
 }
 
-// forecastBy returns the function live of an effect from a runner's forecast. The forecast knows the machine's section
-// except the claims of disks, for which byRules decides.
+// forecastBy returns the function live of an effect from a runner's forecast. byRules decides about paths outside of
+// the machine, and about disks, because the runner doesn't know their claims.
 func forecastBy(f control.Forecast, byRules func(path string) bool) func(path string) bool {
 	awaiting := k8s.Awaiting(f.Later)
 	return func(path string) bool {

@@ -41,8 +41,8 @@ func TestWhatIsLive(t *testing.T) {
 	}
 }
 
-// The runner's forecast decides about the machine, with paths of the resource, and the rules about claims of disks. Fields
-// of the pod need a restart in any case.
+// The runner's forecast decides about the machine, with paths of the resource, and the rules about claims of disks.
+// Fields of the pod need a restart in any case.
 func TestWhatIsLiveByTheForecast(t *testing.T) {
 	t.Parallel()
 	never := func(string) bool { return false }

@@ -208,8 +208,8 @@ func (f *Fleet) checkDefinition(ctx context.Context, name string, d *fleet.Defin
 			return nil, err
 		}
 		check.Now, check.Later = changesByTime(before, after, effect.live)
-		if effect.fault != "" {
-			check.Warnings = append(check.Warnings, "the running VM doesn't accept this definition: "+effect.fault)
+		if effect.refused != "" {
+			check.Warnings = append(check.Warnings, "the running VM doesn't accept this definition: "+effect.refused)
 		}
 	}
 	return check, nil
