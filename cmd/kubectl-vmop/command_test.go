@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -147,6 +152,23 @@ func TestArgumentsAreFound(t *testing.T) {
 	require.NoError(t, printMatches(&out, plan, []string{"SMP", "standard"}))
 	require.Equal(t, "-smp 2   # standard.star:3\n", out.String())
 	require.EqualError(t, printMatches(&out, plan, []string{"-cpu"}), "no argument contains -cpu")
+}
+
+// A device is explained with its field of the resource, although the runner only knows its own configuration.
+func TestADeviceIsExplainedByTheResource(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"devices": [{"names": ["eth0"], "field": "vm.network[0]", "place": "c.yaml:7"}]}`)
+	}))
+	defer server.Close()
+	client := control.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}, "")
+	g := guest{runner: ofResource{client, &v1.VirtualMachine{}}, name: "web"}
+	var out bytes.Buffer
+	require.NoError(t, g.printOrigin(t.Context(), &out, []string{"eth0"}, "text"))
+	require.Contains(t, out.String(), "  configuration       spec.vm.networks[0]\n")
+	require.NotContains(t, out.String(), "c.yaml")
 }
 
 // The status of a pending object is shown. The default message of a new object, that a manager may be missing, is not.
