@@ -213,6 +213,15 @@ func (s *suggestion) String() string {
 	r := s.grownRule()
 	var b strings.Builder
 	fmt.Fprintf(&b, "  - types: [%s]\n", quoteAll(r.Types))
+	if len(r.SignedBy) > 0 {
+		b.WriteString("    signedBy:\n")
+	}
+	for _, key := range r.SignedBy {
+		b.WriteString("      - |\n")
+		for line := range strings.Lines(strings.TrimSpace(key)) {
+			b.WriteString("        " + strings.TrimSpace(line) + "\n")
+		}
+	}
 	for _, list := range listNames() {
 		words := r.wordsOf(list)
 		if len(words) == 0 {

@@ -95,7 +95,10 @@ func withoutWords(rule string) []string {
 // A rule of the policy is completed, with the line of the type that needs each word.
 func TestSuggestCompletesARule(t *testing.T) {
 	t.Parallel()
-	p, err := policy.Read("policy.yaml", []byte(strings.Replace(strict, "[/opt/web/**]", "[/types]", 1)))
+	const key = "-----BEGIN PUBLIC KEY-----\n        MCowBQYDK2VwAyEAlZZEg+AROreSfJanRDz4eWlKb4TPM0oH9glmiM63naE=\n" +
+		"        -----END PUBLIC KEY-----\n"
+	p, err := policy.Read("policy.yaml", []byte(strings.Replace(strict, "[/opt/web/**]",
+		"[/types]\n    signedBy:\n      - |\n        "+key, 1)))
 	require.NoError(t, err)
 	add := `part(options = [
         option("-device", "usb-mtp", {"rootdir": "/etc"}),
@@ -117,6 +120,7 @@ func TestSuggestCompletesARule(t *testing.T) {
 	}
 	completed, err := policy.Read("policy.yaml", []byte("rules:\n"+rule))
 	require.NoError(t, err)
+	require.Equal(t, p.Rules[0].SignedBy, completed.Rules[0].SignedBy)
 	_, _, added, err = completed.Suggest([]policy.Use{use})
 	require.NoError(t, err)
 	require.Zero(t, added)
