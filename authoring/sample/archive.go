@@ -26,7 +26,7 @@ const (
 // machine is worth keeping.
 func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	archive := txtar.Parse(data)
-	s := &Sample{Path: path, Type: typeFor(path), archive: archive}
+	s := &Sample{Path: path, Type: typeFor(path), keeps: true}
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
 	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {

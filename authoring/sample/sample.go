@@ -49,7 +49,7 @@ type Sample struct {
 	config  *config.Config
 	within  excerpt        // the vm section in an archive
 	marker  int            // the line before the vm section
-	archive *txtar.Archive // nil if the file is a configuration
+	keeps   bool           // the file is an archive
 }
 
 // Find returns the paths of the samples in a folder and in its subfolder testdata, sorted by folder and name. It
@@ -149,13 +149,13 @@ func (s *Sample) Name() string {
 // UseHost selects the actual host for a configuration, because users write configurations for their own hosts. It has
 // no effect on an archive, which describes its host.
 func (s *Sample) UseHost(find Finder) {
-	if s.archive == nil {
+	if !s.keeps {
 		s.Host.there = find
 	}
 }
 
 // Keeps reports whether the file can store the plan.
-func (s *Sample) Keeps() bool { return s.archive != nil }
+func (s *Sample) Keeps() bool { return s.keeps }
 
 // Plan returns the current plan of the library's VM type. If the type rejects an option, the error is of type
 // yamlfile.Faults.
@@ -176,7 +176,7 @@ func (s *Sample) Locate(err error) error {
 		return err
 	}
 	located := faultsOf(s.config.Locate(fields.Faults))
-	if s.archive != nil {
+	if s.keeps {
 		for i, f := range located {
 			located[i] = s.within.faultInFile(f, s.marker)
 		}
@@ -186,17 +186,22 @@ func (s *Sample) Locate(err error) error {
 
 // Write stores a plan in the archive. It fails for a configuration.
 func (s *Sample) Write(text string) error {
-	if s.archive == nil {
+	if !s.keeps {
 		return fmt.Errorf("write %s: a configuration has no place for a plan", s.Path)
 	}
-	at := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == planSection })
-	if at < 0 {
-		at = len(s.archive.Files)
-		s.archive.Files = append(s.archive.Files, txtar.File{Name: planSection})
+	data, err := os.ReadFile(s.Path)
+	if err != nil {
+		return fmt.Errorf("write sample: %w", err)
 	}
-	s.archive.Files[at].Data = []byte(text)
+	archive := txtar.Parse(data)
+	at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == planSection })
+	if at < 0 {
+		at = len(archive.Files)
+		archive.Files = append(archive.Files, txtar.File{Name: planSection})
+	}
+	archive.Files[at].Data = []byte(text)
 	s.Text = text
-	if err := atomicfile.Rewrite(s.Path, txtar.Format(s.archive)); err != nil {
+	if err := atomicfile.Rewrite(s.Path, txtar.Format(archive)); err != nil {
 		return fmt.Errorf("write sample: %w", err)
 	}
 	return nil
