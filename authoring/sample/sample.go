@@ -46,10 +46,10 @@ type Sample struct {
 	// TextLine is the line of the file at which Text begins, counted from 1; 0 if there is no text.
 	TextLine int
 
-	config  *config.Config
-	within  excerpt        // the vm section in an archive
-	marker  int            // the line before the vm section
-	keeps   bool           // the file is an archive
+	config *config.Config
+	within excerpt // the vm section in an archive
+	marker int     // the line before the vm section
+	keeps  bool    // the file is an archive
 }
 
 // Find returns the paths of the samples in a folder and in its subfolder testdata, sorted by folder and name. It
