@@ -204,7 +204,7 @@ func needsNewer(qemu lint.QEMU, least string) bool {
 	return qemu != nil && least != "" && sample.IsOlder(strings.TrimPrefix(qemu.Name(), "QEMU "), least)
 }
 
-// samplesByType returns the samples of a folder by type, and adds the errors in samples.
+// samplesByType returns the samples of a folder by type, at most mostTried for each type, and adds the errors in samples.
 func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 	found := map[string][]*sample.Sample{}
 	if dir == "" {
@@ -220,7 +220,9 @@ func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 			e.addErrors(err, e.relativePath(path), "")
 			continue
 		}
-		found[s.Type] = append(found[s.Type], s)
+		if len(found[s.Type]) < mostTried {
+			found[s.Type] = append(found[s.Type], s)
+		}
 		e.sampled = append(e.sampled, s.Type)
 	}
 	e.oldest = sample.OldestQEMU(slices.Concat(slices.Collect(maps.Values(found))...))
@@ -233,6 +235,10 @@ func (e *evaluation) relativePath(path string) string {
 	}
 	return path
 }
+
+// mostTried is the maximum number of samples of a type that an evaluation tries, so that it ends soon. "vmtype test"
+// tries all.
+const mostTried = 200
 
 // trySamples computes the plans of a type's samples. For a type without samples, it uses a VM with the defaults.
 func (o Options) trySamples(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
 
 // said evaluates a folder with files and returns the diagnostics, one line each: "file:line:column: message". Numbers
@@ -142,4 +145,34 @@ func TestWhatLinesMake(t *testing.T) {
 	require.Equal(t, "→ -a", made{called: []string{"-a"}}.hintLabel())
 	require.Equal(t, "→ "+strings.Repeat("x", widestHint)+"…",
 		made{own: []string{strings.Repeat("x", 200)}}.hintLabel())
+}
+
+// counted counts the launches.
+type counted struct {
+	inProcess
+	launches int
+}
+
+func (c *counted) Launch(
+	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
+) (*plan.Plan, error) {
+	c.launches++
+	return c.inProcess.Launch(ctx, source, name, vm, host)
+}
+
+// An evaluation tries a limited number of samples, because it is repeated whenever the author pauses.
+func TestFewSamplesAreTried(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"a.star": "def launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"}
+	for i := range mostTried + 5 {
+		files[fmt.Sprintf("a-%d.txtar", i)] = "A VM.\n-- vm.yaml --\nnetwork: []\n"
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	c, options := &counted{}, inProcessOptions()
+	options.Evaluator = c
+	options.evaluateFolder(t.Context(), dir, nil)
+	require.Equal(t, mostTried, c.launches)
 }

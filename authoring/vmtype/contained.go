@@ -33,7 +33,7 @@ func containedIn(dir string, j *policyCheck) (contained, error) {
 	return contained{source, j, &idleProcesses{}}, err
 }
 
-// close ends the processes that wait for work.
+// close ends the processes that wait for work. Processes that are working end when they have finished.
 func (c contained) close() { c.idle.closeAll() }
 
 // runTests runs the tests with matching names in a file, in one limited process. A nil match selects all tests.
@@ -194,8 +194,9 @@ const mostLaunches = 200
 
 // idleProcesses keeps the processes that were used last, at most one for each processor.
 type idleProcesses struct {
-	mu   sync.Mutex
-	list []*typeProcess
+	mu     sync.Mutex
+	list   []*typeProcess
+	closed bool
 }
 
 // take removes and returns a process of the type; nil if there is none.
@@ -215,7 +216,7 @@ func (i *idleProcesses) take(vmType string) *typeProcess {
 func (i *idleProcesses) keepProcess(p *typeProcess) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if p.launches < mostLaunches {
+	if p.launches < mostLaunches && !i.closed {
 		i.list = append(i.list, p)
 		p = nil
 		if len(i.list) > runtime.GOMAXPROCS(0) {
@@ -233,5 +234,5 @@ func (i *idleProcesses) closeAll() {
 	for _, p := range i.list {
 		p.close()
 	}
-	i.list = nil
+	i.list, i.closed = nil, true
 }

@@ -76,3 +76,29 @@ func TestLintKeepsFewPlans(t *testing.T) {
 	require.Equal(t, "implicit-address", p.found[0].Rule)
 	require.Len(t, p.qemus, 2)
 }
+
+// The launches of an editor share a process until a module changes. The processes of the earlier version end, also if
+// they were working.
+func TestLaunchesOfAnEditor(t *testing.T) {
+	t.Parallel()
+	const one = "def launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"
+	l := &editorLaunches{}
+	spec, err := sample.ParseVM([]byte("network: []\n"))
+	require.NoError(t, err)
+	launch := func(text string) contained {
+		source := vmtypes.Source{Dir: "/types", Modules: map[string]string{"one.star": text}}
+		_, err := l.Launch(t.Context(), source, "one", spec, sample.HostFacts{}.Host())
+		require.NoError(t, err)
+		return l.current
+	}
+	before := launch(one)
+	require.Same(t, before.idle, launch(one).idle)
+	require.Equal(t, 2, before.idle.list[0].launches)
+	working := before.idle.take("one")
+	after := launch(one + "# changed\n")
+	require.NotSame(t, before.idle, after.idle)
+	before.idle.keepProcess(working)
+	require.Empty(t, before.idle.list)
+	l.close()
+	require.Empty(t, after.idle.list)
+}

@@ -3,6 +3,7 @@ package vmtype
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,8 +38,10 @@ func newLSP(Flags) *cobra.Command {
 			if err == nil {
 				library = filepath.Join(library, "vmrunner", "library")
 			}
+			shared := &editorLaunches{}
+			defer shared.close()
 			err = lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
-				Evaluator: bounded{}, Format: format.Source, QEMU: known.qemuFor,
+				Evaluator: shared, Format: format.Source, QEMU: known.qemuFor,
 				Library: library, // without a cache, the copy is temporary
 			})
 			err = errors.Join(err, known.closeAll())
@@ -58,6 +61,46 @@ func (bounded) Launch(
 	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
 ) (*plan.Plan, error) {
 	return evaluate.Type{Source: source, Name: name}.Launch(ctx, vm, host)
+}
+
+// editorLaunches evaluates the types of an editor. The launches of an unchanged folder share processes, because an
+// evaluation tries many samples.
+type editorLaunches struct {
+	bounded
+	mu      sync.Mutex
+	current contained
+}
+
+// Launch implements lsp.Evaluator.
+func (l *editorLaunches) Launch(
+	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
+) (*plan.Plan, error) {
+	return l.launchesOf(source).Launch(ctx, name, vm, host)
+}
+
+// launchesOf returns the processes for a version of the modules, and ends those of the previous version.
+func (l *editorLaunches) launchesOf(source vmtypes.Source) contained {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := l.current.source
+	if l.current.idle == nil || is.Dir != source.Dir || !maps.Equal(is.Modules, source.Modules) ||
+		!maps.Equal(is.Refused, source.Refused) {
+		l.closeCurrent()
+		l.current = contained{source, &policyCheck{given: func() bool { return false }}, &idleProcesses{}}
+	}
+	return l.current
+}
+
+func (l *editorLaunches) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeCurrent()
+}
+
+func (l *editorLaunches) closeCurrent() {
+	if l.current.idle != nil {
+		l.current.close()
+	}
 }
 
 // Diagnose implements lsp.Evaluator.
