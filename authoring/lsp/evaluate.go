@@ -204,7 +204,7 @@ func needsNewer(qemu lint.QEMU, least string) bool {
 	return qemu != nil && least != "" && sample.IsOlder(strings.TrimPrefix(qemu.Name(), "QEMU "), least)
 }
 
-// samplesByType returns the samples of a folder by type, at most mostTried for each type, and adds the errors in samples.
+// samplesByType returns the samples of a folder by type, at most mostTried for each, and adds the errors in samples.
 func (e *evaluation) samplesByType(dir string) map[string][]*sample.Sample {
 	found := map[string][]*sample.Sample{}
 	if dir == "" {

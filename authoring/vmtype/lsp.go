@@ -78,7 +78,7 @@ func (l *editorLaunches) Launch(
 	return l.launchesOf(source).Launch(ctx, name, vm, host)
 }
 
-// launchesOf returns the processes for a version of the modules, and ends those of the previous version.
+// launchesOf returns the processes for a version of the modules, and ends the processes of the previous version.
 func (l *editorLaunches) launchesOf(source vmtypes.Source) contained {
 	l.mu.Lock()
 	defer l.mu.Unlock()
