@@ -156,7 +156,10 @@ func TestRangesOfVersions(t *testing.T) {
 	_, err := artifact.Registry{}.Fetch(t.Context(), reference+":^3")
 	require.ErrorContains(t, err, "the range ^3 contains no tag; the repository has 4 versions")
 	require.Equal(t, diskimage.SourceNotFound, diskimage.ReasonOf(err))
-	require.Error(t, artifact.CheckReference(reference+":^3"), "push needs a tag")
+	require.ErrorContains(t, artifact.CheckReference(reference+":^3"), "needs a tag, such as 1.2.0, not a range")
+	_, err = artifact.Registry{}.Fetch(t.Context(), reference+":^three")
+	require.ErrorContains(t, err, "\"^three\" is not a range of versions")
+	require.Equal(t, diskimage.InvalidSource, diskimage.ReasonOf(err), "no registry was contacted")
 
 	endless := serve(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -68,6 +68,11 @@ func (r Registry) Fetch(ctx context.Context, reference string) (*Fetched, error)
 
 func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched, error) {
 	repository, within := versions.Cut(reference)
+	if within != "" {
+		if err := versions.Check(within); err != nil {
+			return nil, diskimage.Refuse(diskimage.InvalidSource, "%w", err)
+		}
+	}
 	ref, options, err := r.openReference(ctx, repository)
 	if err != nil {
 		return nil, err
@@ -191,6 +196,10 @@ func (r Registry) pushArtifact(ctx context.Context, reference string, c *Content
 
 // CheckReference returns an error of type *diskimage.Error for an invalid reference to a single artifact.
 func CheckReference(reference string) error {
+	if _, within := versions.Cut(reference); within != "" {
+		return diskimage.Refuse(diskimage.InvalidSource, "VM type %s: needs a tag, such as 1.2.0, not a range of versions",
+			reference)
+	}
 	_, err := registry.Access{}.Parse(reference)
 	return explainError(reference, err)
 }
