@@ -146,9 +146,9 @@ func (k *signingKey) imageSignature(b build, i image) ([]byte, error) {
 		return nil, err
 	}
 	a := b.newArchive()
-	layer := a.addBlob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
+	layer := a.addBlob(signature.PayloadType, payload)
 	layer.Annotations = map[string]string{
-		"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, payload)),
+		signature.SignatureKey: base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, payload)),
 	}
 	config := a.addJSON(types.OCIConfigJSON, v1.ConfigFile{
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{layer.Digest}},

@@ -23,12 +23,6 @@ import (
 	"vmop/vmtypes/signature"
 )
 
-// The format of cosign's signatures: an image with the tag sha256-DIGEST.sig and the signed texts as layers.
-const (
-	payloadType  = types.MediaType("application/vnd.dev.cosign.simplesigning.v1+json")
-	signatureKey = "dev.cosignproject.cosign/signature"
-)
-
 // Limits for the signatures of an artifact: their number, and the size of a signed text in bytes.
 const (
 	mostSignatures = 20
@@ -38,7 +32,7 @@ const (
 // noSignatures is an image with no signature yet.
 var noSignatures = mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 
-// signatureTag returns the tag of the signatures of an artifact.
+// signatureTag returns the tag of the image with the signatures of an artifact. Its layers are the signed texts.
 func signatureTag(of name.Digest) name.Tag {
 	return of.Context().Tag(strings.Replace(of.DigestStr(), ":", "-", 1) + ".sig")
 }
@@ -69,8 +63,8 @@ func withSignature(by *signature.Signer, of name.Digest, image v1.Image) (v1.Ima
 		return nil, err
 	}
 	return mutate.Append(image, mutate.Addendum{
-		Layer:       static.NewLayer(payload, payloadType),
-		Annotations: map[string]string{signatureKey: base64.StdEncoding.EncodeToString(signed)},
+		Layer:       static.NewLayer(payload, signature.PayloadType),
+		Annotations: map[string]string{signature.SignatureKey: base64.StdEncoding.EncodeToString(signed)},
 	})
 }
 
@@ -94,8 +88,8 @@ func (f *Fetched) proveSigned(ctx context.Context, from *remote.Puller, of name.
 	}
 	refused := errors.New("it is not signed")
 	for _, blob := range list.Layers {
-		signed, err := base64.StdEncoding.DecodeString(blob.Annotations[signatureKey])
-		if blob.MediaType != payloadType || blob.Size > mostPayload || err != nil {
+		signed, err := base64.StdEncoding.DecodeString(blob.Annotations[signature.SignatureKey])
+		if blob.MediaType != signature.PayloadType || blob.Size > mostPayload || err != nil {
 			continue
 		}
 		payload, err := readPayload(ctx, from, of.Digest(blob.Digest.String()))

@@ -17,6 +17,13 @@ const (
 	ModulesKey = "org.jdrupes.vmop.vmtype.modules"
 )
 
+// PayloadType and SignatureKey describe a blob with a signed text in cosign's format: its media type, and the
+// annotation with the signature.
+const (
+	PayloadType  = "application/vnd.dev.cosign.simplesigning.v1+json"
+	SignatureKey = "dev.cosignproject.cosign/signature"
+)
+
 // kind is the type of the signed text.
 const kind = "cosign container image signature"
 
