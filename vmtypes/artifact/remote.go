@@ -68,11 +68,6 @@ func (r Registry) Fetch(ctx context.Context, reference string) (*Fetched, error)
 
 func (r Registry) fetchArtifact(ctx context.Context, reference string) (*Fetched, error) {
 	repository, within := versions.Cut(reference)
-	if within != "" {
-		if err := versions.Check(within); err != nil {
-			return nil, diskimage.Refuse(diskimage.InvalidSource, "%w", err)
-		}
-	}
 	ref, options, err := r.openReference(ctx, repository)
 	if err != nil {
 		return nil, err
@@ -133,6 +128,9 @@ const mostTags = 10_000
 
 // newestTag returns the tag of a repository with the highest version in a range.
 func newestTag(ctx context.Context, from *remote.Puller, of name.Repository, within string) (string, error) {
+	if err := versions.Check(within); err != nil {
+		return "", diskimage.Refuse(diskimage.InvalidSource, "%w", err)
+	}
 	pages, err := from.Lister(ctx, of)
 	if err != nil {
 		return "", err
