@@ -32,11 +32,11 @@ func (w ClassWriter) Status(ctx context.Context, c *v1.VirtualMachineClass, s v1
 
 // Use writes who uses the class in the namespace. A count of zero removes the entry.
 func (w ClassWriter) Use(ctx context.Context, c *v1.VirtualMachineClass, use v1.ClassUse) error {
-	var all []v1.ClassUse
+	var status v1.VirtualMachineClassStatus
 	if use.Count > 0 {
-		all = append(all, use)
+		status.UsedBy = []v1.ClassUse{use}
 	}
-	return w.applyPart(ctx, c, map[string]any{"status": map[string]any{"usedBy": all}}, w.fieldOwner(), true)
+	return w.applyPart(ctx, c, map[string]any{"status": status}, w.fieldOwner(), true)
 }
 
 // Protect adds or removes the finalizer that delays the deletion of a class as long as VMs of the namespace use it.

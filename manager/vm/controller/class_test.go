@@ -59,6 +59,24 @@ func sizing(vm *v1.VirtualMachine) metav1.Condition {
 	return metav1.Condition{}
 }
 
+// A class without VMs has no users and no finalizer of the manager.
+func TestTheLastVMOfAClassIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	name := w.class("last", func(*v1.VirtualMachineClassSpec) {})
+	w.vm("web", func(vm *v1.VirtualMachine) {
+		stopped(vm)
+		vm.Spec.VirtualMachineClassName = name
+	})
+	w.classIs(name, "the VM uses it", func(c *v1.VirtualMachineClass) bool {
+		return len(c.Status.UsedBy) == 1 && len(c.Finalizers) == 1
+	})
+	require.NoError(t, w.client.Delete(t.Context(), machine(w.Name, "web")))
+	w.classIs(name, "no VM uses it", func(c *v1.VirtualMachineClass) bool {
+		return len(c.Status.UsedBy) == 0 && len(c.Finalizers) == 0
+	})
+}
+
 // Managers of two namespaces record the users of a class once. The class's deletion waits for the VMs of both, and a VM
 // keeps running if the class is deleted by force.
 func TestClassOfTwoNamespaces(t *testing.T) {
