@@ -14,7 +14,7 @@ import (
 // findContradictions reports errors that the API server rejects with our CRD, and that VM types don't check.
 func findContradictions(vm *v1.VirtualMachine, s *Subject) {
 	m := &vm.Spec.VM
-	if (m.MaximumCPUs == nil) == (m.CPUTopology == nil) {
+	if m.MaximumCPUs != nil && m.CPUTopology != nil {
 		s.addFinding(Blocks, "spec.vm", "set either maximumCpus or cpuTopology", "")
 	}
 	names := map[string]bool{}

@@ -242,7 +242,9 @@ func TestFaults(t *testing.T) {
 		_, of := assessed(t, strings.ReplaceAll(text, change.from, change.to))
 		require.Contains(t, strings.Join(with(of["test-vm"], change.effect), "\n"), change.want, name)
 	}
-	_, of := assessed(t, strings.ReplaceAll(text, `retention: "PT1m"`, "retention: [1]"))
+	_, of := assessed(t, strings.ReplaceAll(text, "    maximumCpus: 4\n", ""))
+	require.NotContains(t, with(of["test-vm"], takeover.Blocks), "spec.vm: set either maximumCpus or cpuTopology")
+	_, of = assessed(t, strings.ReplaceAll(text, `retention: "PT1m"`, "retention: [1]"))
 	require.True(t, new(of["test-pool"]).Blocked())
 	original := "ghcr.io/mnlipp/org.jdrupes.vmoperator.manager:latest"
 	r, _ := assessed(t, strings.ReplaceAll(text, original, "mirror/manager"))
