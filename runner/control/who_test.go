@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,7 +30,9 @@ func TestUnverifiedUsers(t *testing.T) {
 		_, err = as(other).Console(t.Context(), control.Type)
 		require.EqualError(t, err, "the console is in use by ann�[31m (unverified)", "also for the same name")
 	}
-	require.Contains(t, s.log.String(), `client="ann�[31m (unverified)"`)
+	require.Eventually(t, func() bool { // the request is logged after its connection becomes a console
+		return strings.Contains(s.log.String(), `client="ann�[31m (unverified)"`)
+	}, time.Minute, time.Millisecond)
 	seen := s.tracker.Status().Consoles
 	require.Len(t, seen, 1)
 	require.Equal(t, "ann�[31m (unverified)", seen[0].Client)
