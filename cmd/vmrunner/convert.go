@@ -10,10 +10,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"vmop/internal/atomicfile"
 	"vmop/internal/cli"
 	"vmop/internal/readfile"
+	"vmop/runner/config"
+	"vmop/runner/inventory"
 	"vmop/vmspec"
 	"vmop/vmspec/convert"
 )
@@ -101,13 +104,52 @@ func (c *conversion) runConversion(cmd *cobra.Command, file string) error {
 	case result.Config == nil:
 		return errors.New("there is no configuration: see what \"blocks\"")
 	case c.to == "":
+		c.printNext(cmd.ErrOrStderr(), result)
 		_, err = cmd.OutOrStdout().Write(result.Config)
 		return err
 	}
 	if err := atomicfile.Create(c.to, result.Config, configMode); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
+	c.printNext(cmd.ErrOrStderr(), result)
 	return nil
+}
+
+// printNext prints what the first start still needs, and its command.
+func (c *conversion) printNext(out io.Writer, r *convert.Result) {
+	fmt.Fprintln(out, "next:")
+	start := "save the configuration as a file (-o FILE) and start the VM: vmrunner run -c FILE"
+	if c.to != "" {
+		start = "start the VM: " + findStartCommand(c.to)
+	}
+	steps := append(r.NextSteps(unusableFile), start)
+	for i, step := range steps {
+		fmt.Fprintf(out, "%4d. %s\n", i+1, cli.Printable(step))
+	}
+}
+
+// findStartCommand returns the command that starts the VM of a configuration.
+func findStartCommand(file string) string {
+	file, err := filepath.Abs(file)
+	folder, name := filepath.Split(file)
+	for _, place := range inventory.Places(config.HostEnv()) {
+		if err == nil && filepath.Clean(folder) == place.Folder {
+			return "vmrunner start " + strings.TrimSuffix(name, filepath.Ext(name)) + " --wait"
+		}
+	}
+	return "vmrunner run -c " + file
+}
+
+// unusableFile returns the reason why this user can't use a file, or "".
+func unusableFile(file string, write bool) string {
+	mode, verb := uint32(unix.R_OK), "read"
+	if write {
+		mode, verb = unix.R_OK|unix.W_OK, "write"
+	}
+	if err := unix.Access(file, mode); err != nil {
+		return fmt.Sprintf("cannot %s %s: %v", verb, file, err)
+	}
+	return ""
 }
 
 // limaFolders returns the folders where an installed Lima keeps its templates.

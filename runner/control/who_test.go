@@ -5,11 +5,11 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
+	"vmop/test/wait"
 )
 
 // A client other than the manager may state its user. Others see the user marked as unverified, and it is never treated
@@ -30,9 +30,9 @@ func TestUnverifiedUsers(t *testing.T) {
 		_, err = as(other).Console(t.Context(), control.Type)
 		require.EqualError(t, err, "the console is in use by ann�[31m (unverified)", "also for the same name")
 	}
-	require.Eventually(t, func() bool { // the request is logged after its connection becomes a console
+	wait.Until(t, func() bool { // the request is logged after its connection becomes a console
 		return strings.Contains(s.log.String(), `client="ann�[31m (unverified)"`)
-	}, time.Minute, time.Millisecond)
+	})
 	seen := s.tracker.Status().Consoles
 	require.Len(t, seen, 1)
 	require.Equal(t, "ann�[31m (unverified)", seen[0].Client)

@@ -31,7 +31,18 @@ func report(r *Result) string {
 			fmt.Fprintf(&b, "               -> %s\n", f.Hint)
 		}
 	}
+	for i, step := range r.NextSteps(refuseFile) {
+		fmt.Fprintf(&b, "next %d: %s\n", i+1, step)
+	}
 	return b.String()
+}
+
+// refuseFile plays a user who may not write to libvirt's and Incus' folders.
+func refuseFile(file string, write bool) string {
+	if write && strings.HasPrefix(file, "/var/lib/") {
+		return "you may not write to " + file
+	}
+	return ""
 }
 
 // golden compares a text with the content of a file.

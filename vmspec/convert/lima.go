@@ -10,6 +10,9 @@ import (
 	"vmop/vmspec"
 )
 
+// limaInstance is the name of an instance's definition.
+const limaInstance = "lima.yaml"
+
 // lima reads the lima.yaml of an instance, with the disk in the same folder, or a template, which has no disk
 // yet.
 type lima struct {
@@ -24,7 +27,7 @@ func (l *lima) readLima(root *node) {
 	l.root = root
 	root.markSeen()
 	l.vmSection().Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(l.file), ".yaml"), ".yml")
-	if l.isInstance = filepath.Base(l.file) == "lima.yaml"; l.isInstance {
+	if l.isInstance = filepath.Base(l.file) == limaInstance; l.isInstance {
 		l.vmSection().Name = filepath.Base(filepath.Dir(l.file))
 	}
 	l.addFinding(Kept, &node{line: 1}, "vm.name: the name of the file or its folder, "+l.vmSection().Name, "")

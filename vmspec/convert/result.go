@@ -71,6 +71,9 @@ type Result struct {
 	Config []byte
 	// Findings are in the order of the input.
 	Findings []Finding
+
+	vm   vmspec.Spec // of Config
+	stop string      // how to keep the other program from running the VM; "" for a template
 }
 
 // Count returns the number of findings with an effect.
@@ -257,7 +260,7 @@ func (c *conversion) finishConfig(root *node) {
 	case err != nil:
 		c.addFinding(Blocks, &node{line: root.line}, err.Error(), "")
 	default:
-		c.result.Config = text
+		c.result.Config, c.result.vm, c.result.stop = text, c.config.VM, c.stopCommand()
 	}
 }
 
