@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 // A process that a test has left running is ended and named, even if it has moved to its own session.
 func TestLeftProcessesAreEndedAndNamed(t *testing.T) {
 	t.Parallel()
-	for script, names := range map[string]string{
-		"(setsid sleep 1000 &)":             "sleep 1000",
-		"(setsid sh -c 'sleep 1001; :' &) ": "sleep 1001",
-		"(sleep 0.1 &)":                     "",
+	for script, names := range map[string]string{ // numbers that are no process's
+		"(setsid sleep 5000000 &)":             "sleep 5000000",
+		"(setsid sh -c 'sleep 5000001; :' &) ": "sleep 5000001",
+		"(sleep 0.1 &)":                        "",
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), "REPORT_FAMILY="+script)
