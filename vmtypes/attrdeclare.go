@@ -220,7 +220,7 @@ func (a *attrValue) setPattern(example starlark.Value) error {
 		return fmt.Errorf("pattern has %d bytes, the most is %d", len(a.Pattern), longestPattern)
 	}
 	var wrong *syntax.Error
-	if _, err := a.matcher(); errors.As(err, &wrong) {
+	if _, err := syntax.Parse(a.Pattern, syntax.Perl); errors.As(err, &wrong) {
 		return fmt.Errorf("pattern: %s: %s%s", wrong.Code, clipWord(wrong.Expr), patternHint(wrong))
 	}
 	if example == nil {
@@ -234,12 +234,10 @@ func (a *attrValue) setPattern(example starlark.Value) error {
 	return nil
 }
 
-// matcher returns the compiled pattern.
-func (a *Attr) matcher() (*regexp.Regexp, error) {
-	if _, err := syntax.Parse(a.Pattern, syntax.Perl); err != nil { // the error must not quote what is added here
-		return nil, err
-	}
-	return regexp.Compile(`^(?:` + a.Pattern + `)$`)
+// matchesPattern reports whether the pattern matches a whole text. The declaration has checked the pattern.
+func (a *Attr) matchesPattern(text string) bool {
+	matcher, err := regexp.Compile(`^(?:` + a.Pattern + `)$`)
+	return err == nil && matcher.MatchString(text)
 }
 
 // patternHint explains what RE2 lacks.

@@ -16,10 +16,7 @@ func (a *Attr) wrongText(text string) (message, hint string) {
 	if message := a.wrongCount(utf8.RuneCountInString(text), "characters"); message != "" {
 		return message, a.counts("characters")
 	}
-	if a.Pattern == "" {
-		return "", ""
-	}
-	if matcher, err := a.matcher(); err == nil && matcher.MatchString(text) {
+	if a.Pattern == "" || a.matchesPattern(text) {
 		return "", ""
 	}
 	if a.Like != "" {

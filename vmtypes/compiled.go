@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"embed"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"weak"
 
 	"go.starlark.net/starlark"
 )
@@ -25,29 +26,63 @@ var compiled embed.FS
 // compiledSuffix is added to a module's name: lib/tpm.star.bin.
 const compiledSuffix = ".bin"
 
-// precompiledProgram returns the compiled form of a stock module if it was compiled from exactly this source, otherwise
-// nil. It also works for pinned types.
+// A stockModule is an embedded module. It never changes, so types share it.
+type stockModule struct {
+	source  string
+	program *starlark.Program // nil if it wasn't compiled from exactly this source by this interpreter
+}
+
+// stockInUse contains the stock modules that a loaded type uses, by name: a weak.Pointer[stockModule].
+var stockInUse sync.Map
+
+// openStock returns a stock module by its name without prefix.
+func openStock(file string) (*stockModule, error) {
+	if used, ok := stockInUse.Load(file); ok {
+		if m := used.(weak.Pointer[stockModule]).Value(); m != nil {
+			return m, nil
+		}
+	}
+	source, err := stock.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	m := &stockModule{string(source), decodeProgram(file, source)}
+	stockInUse.Store(file, weak.Make(m))
+	return m, nil
+}
+
+// decodeProgram returns the compiled form of a stock module, or nil if it was not compiled from exactly this source by
+// this interpreter.
+func decodeProgram(file string, source []byte) *starlark.Program {
+	data, err := compiled.ReadFile("compiled/" + file + compiledSuffix)
+	if err != nil {
+		return nil
+	}
+	hash := sha256.Sum256(source)
+	code, current := bytes.CutPrefix(data, hash[:])
+	if !current {
+		return nil
+	}
+	program, err := starlark.CompiledProgram(bytes.NewReader(code))
+	if err != nil {
+		return nil
+	}
+	return program
+}
+
+// precompiledModule returns the stock module with this name and source, or nil. It also works for pinned types.
 //
 // See docs/decisions/0007-compiled-modules.md.
-func precompiledProgram(module, source string) *starlark.Program {
+func precompiledModule(module, source string) *stockModule {
 	file, ok := strings.CutPrefix(module, stockPrefix)
 	if !ok {
 		return nil
 	}
-	data, err := compiled.Open("compiled/" + file + compiledSuffix)
-	if err != nil {
+	m, err := openStock(file)
+	if err != nil || m.program == nil || m.source != source {
 		return nil
 	}
-	defer data.Close()
-	var made [sha256.Size]byte
-	if _, err := io.ReadFull(data, made[:]); err != nil || made != sha256.Sum256([]byte(source)) {
-		return nil
-	}
-	program, err := starlark.CompiledProgram(data)
-	if err != nil {
-		return nil // compiled by another version of the interpreter
-	}
-	return program
+	return m
 }
 
 // Compile replaces the content of a folder with the compiled forms of all stock modules. go generate calls it.

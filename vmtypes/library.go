@@ -132,11 +132,11 @@ func (l *Library) unknownType(name string) error {
 // readSource returns the source of a module.
 func (l *Library) readSource(module string) (string, error) {
 	if file, ok := strings.CutPrefix(module, stockPrefix); ok {
-		b, err := stock.ReadFile(file)
+		m, err := openStock(file)
 		if err != nil {
 			return "", fmt.Errorf("the library has no such module%s", didYouMean(module, stockModules()))
 		}
-		return string(b), nil
+		return m.source, nil
 	}
 	if l.custom == nil {
 		return "", errors.New("there is no folder of custom types")

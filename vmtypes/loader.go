@@ -27,7 +27,7 @@ func fileOptions() *syntax.FileOptions { return &syntax.FileOptions{Set: true} }
 type loader struct {
 	ctx         context.Context
 	read        func(module string) (string, error)
-	compiled    func(module, source string) *starlark.Program // may be nil
+	compiled    func(module, source string) *stockModule // may be nil
 	predeclared starlark.StringDict
 	// entries are the modules found so far; nil marks a module that is being loaded.
 	entries map[string]*module
@@ -39,6 +39,7 @@ type loader struct {
 type module struct {
 	name    string
 	source  string
+	stock   *stockModule // keeps it in use; nil for other modules
 	globals starlark.StringDict
 	version int // declared version of the language; 0 without a declaration
 	err     error
@@ -127,8 +128,8 @@ func (l *loader) newThread(m *module) *starlark.Thread {
 // compileModule returns the compiled form of a module, and the names that it can use.
 func (l *loader) compileModule(m *module) (*starlark.Program, starlark.StringDict, error) {
 	if l.compiled != nil {
-		if p := l.compiled(m.name, m.source); p != nil {
-			return p, l.predeclared, nil
+		if m.stock = l.compiled(m.name, m.source); m.stock != nil {
+			return m.stock.program, l.predeclared, nil
 		}
 	}
 	file, err := fileOptions().Parse(m.name, m.source, 0)

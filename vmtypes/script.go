@@ -21,7 +21,7 @@ type Script struct {
 // modules in extra. The keys of extra are names as in load statements.
 func (l *Library) Script(ctx context.Context, file string, extra map[string]starlark.StringDict) (*Script, error) {
 	loader := newLoader(ctx, l.readSource)
-	loader.compiled = precompiledProgram
+	loader.compiled = precompiledModule
 	for name, globals := range extra {
 		loader.entries[name] = &module{name: name, globals: globals}
 	}

@@ -32,7 +32,7 @@ type Session struct {
 // vmType. vm.options contains the options of this type, or is empty if loading the type fails.
 func (l *Library) Session(ctx context.Context, vmType string, spec vmspec.Spec, host Host) (*Session, error) {
 	s := &Session{loader: newLoader(ctx, l.readSource), globals: Predeclared()}
-	s.loader.compiled = precompiledProgram
+	s.loader.compiled = precompiledModule
 	var options declared
 	if t, err := l.Load(ctx, vmType); err == nil {
 		options = t.options

@@ -40,7 +40,7 @@ func (t *Type) Doc() string { return DescribeModule(t.entry, t.sourceOf(t.entry)
 // no declaration.
 func loadType(ctx context.Context, name, entry string, version int, read func(string) (string, error)) (*Type, error) {
 	l := newLoader(ctx, read)
-	l.compiled = precompiledProgram
+	l.compiled = precompiledModule
 	m, err := l.loadModule(entry)
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
