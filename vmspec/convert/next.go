@@ -20,8 +20,9 @@ func (r *Result) NextSteps(unusable func(file string, write bool) string) (steps
 		steps = append(steps, r.stop+". Two programs must never use a disk at the same time")
 	}
 	for i, d := range r.vm.Drives {
-		file := d.File + d.Device // only one is given
-		if file == "" || d.Source != "" || d.Size != 0 || strings.Contains(file, "://") { // the runner makes or opens it
+		file := d.File + d.Device             // only one is given
+		made := d.Size != 0 || d.Source != "" // by the runner
+		if file == "" || made || strings.Contains(file, "://") {
 			continue
 		}
 		if reason := unusable(file, d.Type != vmspec.DriveIDECD && !d.ReadOnly); reason != "" {
