@@ -17,6 +17,21 @@ type Drivers struct {
 	Without map[string]string `json:"without,omitempty"`
 }
 
+// Missing returns the options, by name, of a new VM whose setup starts without the CD with the drivers. isSet reports
+// whether the VM sets an option itself; without drivers to miss, the result is empty.
+func (d Drivers) Missing(isSet func(option string) bool) map[string]string {
+	options := map[string]string{}
+	if d.Option == "" || isSet(d.Option) {
+		return options
+	}
+	for name, value := range d.Without {
+		if !isSet(name) {
+			options[name] = value
+		}
+	}
+	return options
+}
+
 // readDrivers reads the global about drivers, and checks it against the options of the type.
 func readDrivers(globals starlark.StringDict, options []Option) (d Drivers, err error) {
 	v := globals[driversGlobal]

@@ -19,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/internal/cli"
 	"vmop/internal/readfile"
+	"vmop/vmtypes"
 )
 
 // draft is a short description of a new VM.
@@ -36,8 +37,9 @@ func newCreate(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create a VM", GroupID: groupChange,
 		Long: "Create a VM of a VM type. Its disks are new claims. --option sets options of the type\n" +
-			"(vmrunner vmtype explain TYPE lists them). --dry-run=client -o yaml prints the\n" +
-			"definition for kubectl apply.",
+			"(vmrunner vmtype explain TYPE lists them). For Windows from a CD, set virtioDrivers;\n" +
+			"otherwise the VM has SATA disks and an e1000e card, which setup supports.\n" +
+			"--dry-run=client -o yaml prints the definition for kubectl apply.",
 		Example: "  kubectl vmop create web --cpus 2 --ram 4Gi --disk 20Gi --cd debian.iso --start\n" +
 			"  kubectl vmop create win --type windows --option virtioDrivers=virtio-win.iso --dry-run=client -o yaml",
 	}
@@ -52,7 +54,7 @@ func newCreate(f *flags) *cobra.Command {
 		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
 			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: must be none, server or client", dryRun)}
 		}
-		vm, err := d.draftVM()
+		vm, err := d.draftVM(cmd.Context())
 		switch {
 		case err != nil:
 			return cli.UsageError{Err: err}
@@ -130,7 +132,7 @@ func (d *draft) addFlags(cmd *cobra.Command) {
 }
 
 // draftVM returns the VM for the draft.
-func (d *draft) draftVM() (*v1.VirtualMachine, error) {
+func (d *draft) draftVM(ctx context.Context) (*v1.VirtualMachine, error) {
 	ram, err := resource.ParseQuantity(d.ram)
 	if err != nil {
 		return nil, fmt.Errorf("--ram %s: must be a size such as 4Gi", d.ram)
@@ -181,7 +183,7 @@ func (d *draft) draftVM() (*v1.VirtualMachine, error) {
 	default:
 		return nil, fmt.Errorf("--display %s: must be spice, vnc or none", d.display)
 	}
-	if err := d.addOptions(m); err != nil {
+	if err := d.addOptions(ctx, m); err != nil {
 		return nil, err
 	}
 	vm.Spec.CloudInit, err = d.cloudInitUser()
@@ -212,8 +214,8 @@ func (d *draft) addDisks(m *v1.VM) error {
 	return nil
 }
 
-// addOptions sets options of the VM type. Their values are YAML.
-func (d *draft) addOptions(m *v1.VM) error {
+// addOptions sets options of the VM type, whose values are YAML, and options for a setup that lacks drivers.
+func (d *draft) addOptions(ctx context.Context, m *v1.VM) error {
 	options := map[string]any{}
 	for _, text := range d.options {
 		name, value, two := strings.Cut(text, "=")
@@ -226,12 +228,35 @@ func (d *draft) addOptions(m *v1.VM) error {
 		}
 		options[name] = decoded
 	}
+	if err := d.addDriverOptions(ctx, options); err != nil {
+		return err
+	}
 	if len(options) == 0 {
 		return nil
 	}
 	raw, err := json.Marshal(options)
 	m.Options = &runtime.RawExtension{Raw: raw}
 	return err
+}
+
+// addDriverOptions adds the options of a stock type for a setup from a CD that lacks drivers, unless options sets them.
+// It leaves a VM of a class to the class.
+func (d *draft) addDriverOptions(ctx context.Context, options map[string]any) error {
+	if d.cd == "" || d.vmClass != "" || !vmtypes.IsStock(d.vmType) {
+		return nil
+	}
+	t, err := vmtypes.Source{}.Library().Load(ctx, d.vmType)
+	if err != nil {
+		return err
+	}
+	missing := t.Describe().Drivers.Missing(func(name string) bool {
+		_, set := options[name]
+		return set
+	})
+	for name, value := range missing {
+		options[name] = value
+	}
+	return nil
 }
 
 // longestKey is the maximum size of a public key, in bytes.

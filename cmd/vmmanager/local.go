@@ -114,7 +114,7 @@ func (f *localFlags) servePages(cmd *cobra.Command, place localPlace, inv *inven
 	visitors.Configure(login.Config{IdleTimeout: idleTimeout, Lifetime: lifetime})
 	pages, err := web.New(web.Options{
 		Fleet: vms, Visitors: f.guardOf(visitors), Title: hostName(), Version: version, Log: log,
-		LogOut:    true,
+		OneUser:   true,
 		FirstStep: "vmrunner create web --cpus 2 --ram 2GiB",
 		Restart:   f.restartCommand(os.Getenv("INVOCATION_ID") != ""),
 	})

@@ -112,8 +112,8 @@ func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
 // parseSize parses the size that a user entered. Unchanged values are nil.
 func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err error) {
 	var n int64
-	if _, err := fmt.Sscanf(cpus, "%d", &n); cpus != "" && (err != nil || n < 1 || n > vm.CPUs.Maximum) {
-		return size, fleet.Refusal(v.T("size.cpus", vm.CPUs.Maximum))
+	if _, err := fmt.Sscanf(cpus, "%d", &n); cpus != "" && (err != nil || n < 1) {
+		return size, fleet.Refusal(v.T("new.nonumber"))
 	}
 	if cpus != "" && n != vm.CPUs.Wanted {
 		size.CPUs = &n
@@ -122,8 +122,8 @@ func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err e
 		return size, nil
 	}
 	bytes, ok := parseBytes(ram)
-	if !ok || bytes < 1<<20 || bytes > vm.RAM.Maximum {
-		return size, fleet.Refusal(v.T("size.ram", v.formatBytes(vm.RAM.Maximum)))
+	if !ok || bytes < 1<<20 {
+		return size, fleet.Refusal(v.T("new.nosize"))
 	}
 	bytes = bytes >> 20 << 20
 	if bytes != vm.RAM.Wanted {

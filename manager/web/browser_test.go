@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +29,8 @@ func TestPictures(t *testing.T) {
 	}
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
 	p.told = happened(time.Now())
+	one := ofOneUser(t, oneOfEach()...)
+	one.picture = desktop(t)
 	empty, stores, noDisks, pooled := newPlay(t), newPlay(t, sample("web", fleet.Running)), newPlay(t), newPools(t)
 	stores.store(stored()...)
 	noDisks.store()
@@ -41,6 +42,11 @@ func TestPictures(t *testing.T) {
 		{"portal", p.http.URL + "/portal"},
 		{"vm", p.http.URL + "/vms/vm-stopping"},
 		{"failed", p.http.URL + "/vms/vm-failed"},
+		{"vm-disks", p.http.URL + "/vms/vm-running/disks"},
+		{"vm-network", p.http.URL + "/vms/vm-running/network"},
+		{"vm-history", p.http.URL + "/vms/vm-running/history"},
+		{"vm-lacking", p.http.URL + "/vms/vm-stopped/screen/page"},
+		{"list-one-user", one.http.URL + "/"},
 		{"plan", p.http.URL + "/vms/vm-running/plan"},
 		{"source", p.http.URL + "/vms/vm-running/source?module=my.star&line=2"},
 		{"definition", p.http.URL + "/vms/vm-running/definition"},
@@ -63,11 +69,19 @@ func TestPictures(t *testing.T) {
 			for _, width := range widths {
 				b.Open(page.address, scheme, width)
 				if page.name == "plan" {
-					b.Do("devices", chromedp.Click(chromedp.CSS("#vmdevices summary")))
+					b.Do("devices", browser.Holds(`document.querySelector("#vmdevices summary")`),
+						chromedp.Click(chromedp.CSS("#vmdevices summary")))
 				}
-				if strings.Contains(page.address, "/vms/vm-stopping") {
+				if page.name == "vm-history" {
 					b.Do("events come by the stream",
 						browser.Holds(`document.querySelector("#vmhistory details")`))
+				}
+				if page.name == "vm" {
+					b.Do("charts", browser.Holds(`document.querySelectorAll("#vmusage svg").length == 4`),
+						chromedp.Click(chromedp.CSS("#vmusage summary")))
+				}
+				if page.name == "list-one-user" {
+					b.Do("screens", browser.Holds(`[...document.querySelectorAll("img[data-thumbnail]")].some(i => i.src)`))
 				}
 				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
 				b.Layout(fmt.Sprintf("%s, %s, %d", page.name, scheme, width))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"net/url"
+	"slices"
 
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
@@ -29,19 +30,17 @@ var actions = map[fleet.Action]struct {
 	verb access.Verb
 	icon string
 	ask  bool
-	// loses reports that the guest may lose data.
-	loses bool
 }{
-	fleet.Start:        {access.Start, "play", false, false},
-	fleet.Stop:         {access.Stop, "stop", true, false},
-	fleet.Kill:         {access.Stop, "off", true, true},
-	fleet.Restart:      {access.Stop, "restart", true, false},
-	fleet.ForceRestart: {access.Stop, "restart", true, true},
-	fleet.Reset:        {access.Reset, "reset", true, true},
-	fleet.Pause:        {access.Stop, "pause", false, false},
-	fleet.Resume:       {access.Start, "play", false, false},
-	fleet.Migrate:      {access.Stop, "move", false, false},
-	fleet.Delete:       {access.Delete, "delete", true, true},
+	fleet.Start:        {access.Start, "play", false},
+	fleet.Stop:         {access.Stop, "stop", true},
+	fleet.Kill:         {access.Stop, "off", true},
+	fleet.Restart:      {access.Stop, "restart", true},
+	fleet.ForceRestart: {access.Stop, "restart", true},
+	fleet.Reset:        {access.Reset, "reset", true},
+	fleet.Pause:        {access.Stop, "pause", false},
+	fleet.Resume:       {access.Start, "play", false},
+	fleet.Migrate:      {access.Stop, "move", false},
+	fleet.Delete:       {access.Delete, "delete", true},
 }
 
 // buttonFor returns the button for an action.
@@ -53,9 +52,6 @@ func (v visit) buttonFor(vm *fleet.VM, a fleet.Action) button {
 	}
 	if of.ask {
 		b.Question = v.T("ask."+string(a), vm.Name)
-	}
-	if of.loses {
-		b.Class = "danger"
 	}
 	if b.Refused == "" && !vm.Can[a] {
 		b.Refused = v.whyImpossible(vm, a)
@@ -101,13 +97,22 @@ func firstAction(vm *fleet.VM) fleet.Action {
 	return fleet.Stop
 }
 
+// visibleActions returns the actions for the head of a VM's page: the most likely one first.
+func visibleActions(vm *fleet.VM) []fleet.Action {
+	first := firstAction(vm)
+	if first == fleet.Stop && vm.Can[fleet.Restart] {
+		return []fleet.Action{first, fleet.Restart}
+	}
+	return []fleet.Action{first}
+}
+
 // otherActions returns the actions for the menu. Deletion has its own page. The menu of a running VM also shows
 // impossible actions that have a reason.
 func otherActions(vm *fleet.VM) []fleet.Action {
 	var list []fleet.Action
 	for _, a := range fleet.Actions() {
 		shown := vm.Can[a] || vm.State == fleet.Running && a != fleet.Start && vm.Refused[a] != ""
-		if a != firstAction(vm) && a != fleet.Delete && shown {
+		if !slices.Contains(visibleActions(vm), a) && a != fleet.Delete && shown {
 			list = append(list, a)
 		}
 	}

@@ -30,7 +30,7 @@ func TestClusterImagesOnPages(t *testing.T) {
 		require.Contains(t, page, part)
 	}
 	require.NotContains(t, page, "image:cvi/taken")
-	_, page = p.call("GET", "/vms/web", "")
+	_, page = p.call("GET", "/vms/web/disks", "")
 	for _, part := range []string{
 		`<option>vi/debian</option>`, `<option>cvi/debian</option>`, `name="disk" value="cvi/drivers"`,
 	} {

@@ -216,6 +216,14 @@ func (f *stage) Screenshot(_ context.Context, w io.Writer, name string) error {
 	return err
 }
 
+// Log implements fleet.Logs.
+func (f *stage) Log(_ context.Context, name string) (string, error) {
+	if name == "off" {
+		return "", fleet.Refusal("it was never started")
+	}
+	return "level=INFO msg=\"<b>started</b>\"\n", f.fails
+}
+
 func (f *stage) stream() (net.Conn, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

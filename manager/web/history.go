@@ -9,10 +9,11 @@ import (
 
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
+	"vmop/vmstatus"
 )
 
-// historyView is the history of a VM, the latest first: its conditions since their last change, and its events. Earlier
-// entries are folded.
+// historyView is the history of a VM, the latest first: its events, and the conditions that tell what has happened.
+// Earlier entries are folded.
 type historyView struct {
 	words
 	Latest, Earlier []entryView
@@ -31,6 +32,9 @@ const latestEntries = 12
 func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
 	var all []entryView
 	for _, c := range vm.Conditions {
+		if !isHappening(c) || slices.ContainsFunc(events, func(e fleet.Event) bool { return tellsOf(e, c) }) {
+			continue
+		}
 		all = append(all, entryView{
 			Class: strings.ToLower(c.Status), Text: v.T("condition." + c.Type + "." + c.Status), Message: c.Message,
 			At: c.Since,
@@ -42,6 +46,24 @@ func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
 	slices.SortStableFunc(all, func(a, b entryView) int { return b.At.Compare(a.At) })
 	at := min(len(all), latestEntries)
 	return historyView{words: v.words, Latest: all[:at], Earlier: all[at:]}
+}
+
+// isHappening reports whether a condition tells a user what has happened: that something is the case now, or is no
+// longer the case that should be.
+func isHappening(c fleet.Condition) bool {
+	switch vmstatus.ConditionType(c.Type) {
+	case vmstatus.ConditionRunning, vmstatus.ConditionBooted, vmstatus.ConditionUserLoggedIn,
+		vmstatus.ConditionConsoleConnected, vmstatus.ConditionRestartRequired, vmstatus.ConditionTPMLost:
+		return c.Status == string(vmstatus.True)
+	case vmstatus.ConditionConfigApplied, vmstatus.ConditionVMTypeAccepted, vmstatus.ConditionReconciled:
+		return c.Status == string(vmstatus.False)
+	}
+	return false
+}
+
+// tellsOf reports whether an event tells the same as a condition.
+func tellsOf(e fleet.Event, c fleet.Condition) bool {
+	return e.Reason == c.Reason && e.At.Sub(c.Since).Abs() < time.Minute
 }
 
 func (v visit) eventEntry(e fleet.Event) entryView {

@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -16,8 +18,9 @@ func TestTimelineOfAVM(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	p.news = make(chan []fleet.Event)
-	_, page := p.call("GET", "/vms/web", "")
+	_, page := p.call("GET", "/vms/web/history", "")
 	require.Contains(t, page, "Guest is running", "conditions are there at once")
+	require.NotContains(t, page, "Not ready", "what is not the case has not happened")
 	e := p.follow("/live?vm=web", "Accept-Language", "de")
 	_, data := e.next()
 	require.Contains(t, data, `<section id="vmhistory"`)
@@ -25,7 +28,7 @@ func TestTimelineOfAVM(t *testing.T) {
 	_, data = e.next()
 	require.NotContains(t, data, "vmfacts", "nothing else has changed")
 	require.Regexp(t, `(?s)CPUs oder RAM geändert von alice.*2 CPUs, 1536Mi.*Kein passender Knoten gefunden.*17-mal.*Pod web-0.*`+
-		`Gestartet von alice</b></div>.*Nicht bereit.*Gastsystem läuft`, data)
+		`Gestartet von alice</b></div>.*Gastsystem läuft`, data)
 	require.Contains(t, data, "3 &lt;b&gt;Insufficient&lt;/b&gt; memory")
 	require.Contains(t, data, "<b>Unheard of</b>", "what has no text has its reason")
 	require.Contains(t, data, `datetime="2026-11-22T10:29:00Z"`, "the browser has its zone")
@@ -33,6 +36,39 @@ func TestTimelineOfAVM(t *testing.T) {
 	p.setFails(fmt.Errorf("no connection"))
 	name, _ := p.follow("/live?vm=web").next()
 	require.Equal(t, "parts", name, "a page without events is one nevertheless")
+}
+
+// The timeline has each event once, and problems that are still there. Facts that always hold are left out.
+func TestHappenings(t *testing.T) {
+	t.Parallel()
+	vm := sample("web", fleet.Running)
+	vm.Conditions = []fleet.Condition{
+		{Type: "Running", Status: "True", Reason: "VmStarted", Since: then},
+		{Type: "Confined", Status: "True", Reason: "Confined", Since: then},
+		{Type: "Reconciled", Status: "False", Reason: "Failed", Message: "no quota", Since: then},
+		{Type: "RestartRequired", Status: "False", Reason: "NoChanges", Since: then},
+	}
+	p := newPlay(t, vm)
+	v := p.server.visitOf(&http.Request{URL: &url.URL{}})
+	var texts []string
+	for _, e := range v.newHistoryView(vm, []fleet.Event{{At: then, Count: 1, Reason: "VmStarted"}}).Latest {
+		texts = append(texts, e.Text)
+	}
+	require.Equal(t, []string{"Resources in the cluster do not match the definition", "Guest is running"}, texts)
+}
+
+// On one computer, the page with the history has the log, for users who may edit the VM.
+func TestLogOfAVM(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running), sample("off", fleet.Stopped))
+	_, page := p.call("GET", "/vms/web/history", "")
+	require.Contains(t, page, `<code>level=INFO msg=&#34;&lt;b&gt;started&lt;/b&gt;`)
+	require.Contains(t, page, `href="/vms/web/history#vmlog"`)
+	_, page = p.call("GET", "/vms/off/history", "")
+	require.Contains(t, page, "it was never started")
+	p.allow("guest", "start")
+	_, page = p.call("GET", "/vms/web/history", "", "Test-User", "guest")
+	require.NotContains(t, page, "level=INFO")
 }
 
 // No events are read for a user who may not see the VM.

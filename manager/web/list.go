@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"vmop/manager/access"
@@ -24,6 +25,8 @@ type listView struct {
 	EmptyHint, EmptyCommand string
 	// New links to the form for a new VM.
 	New linkView
+	// OneUser is as in rowView.
+	OneUser bool
 }
 
 type columnView struct {
@@ -55,6 +58,8 @@ type rowView struct {
 	Address         string
 	Type, UsedBy    string
 	Buttons         []button
+	// OneUser shows the running screens, and omits columns that several users need.
+	OneUser bool
 }
 
 // pagerView links to the other pages of the list.
@@ -67,6 +72,14 @@ type pagerView struct {
 
 // columns are the columns of the list in order.
 var columns = []string{"name", "state", "since", "cpus", "ram", "node", "address", "type", "user"}
+
+// shownColumns returns the columns of this server's list.
+func (s *Server) shownColumns() []string {
+	if !s.opts.OneUser {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return c == "node" || c == "user" })
+}
 
 func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
 	v, q := s.visitOf(r), parseQuery(r.URL.Query())
@@ -91,7 +104,7 @@ func (v visit) newListView(q query) listView {
 		Totals:  v.listTotals(visible, len(visible) == len(present)),
 		Columns: v.listColumns(q), Pager: v.newPagerView(q, len(all)), Empty: len(visible) == 0,
 		EmptyHint: "empty.hint", EmptyCommand: v.s.opts.FirstStep,
-		New: v.linkTo("new", "/new", "plus", access.Create, &fleet.VM{}),
+		New: v.linkTo("new", "/new", "plus", access.Create, &fleet.VM{}), OneUser: v.s.opts.OneUser,
 	}
 	view.New.Class = "primary"
 	for _, vm := range v.s.opts.Fleet.Whole(page) {
@@ -109,8 +122,9 @@ func sortKey(q query) string {
 }
 
 func (v visit) listColumns(q query) []columnView {
-	list := make([]columnView, len(columns))
-	for i, name := range columns {
+	shown := v.s.shownColumns()
+	list := make([]columnView, len(shown))
+	for i, name := range shown {
 		c := columnView{
 			Name: name, Text: v.T("column." + name), Href: "/?" + q.sortedBy(name).encodeQuery(),
 			Optional: i > 1,
@@ -133,7 +147,7 @@ func (v visit) listRow(vm *fleet.VM) rowView {
 		words: v.words, Name: vm.Name, Screen: sees && vm.Screen, Console: sees && vm.Console, State: v.stateOf(vm),
 		Since: vm.Since, CPUs: v.formatAmount(vm.CPUs), RAM: v.formatMemory(vm.RAM), Node: vm.Node, Type: vm.Type,
 		UsedBy: usedBy(vm), Address: bestAddress(vm),
-		Buttons: v.buttonsFor(vm, firstAction(vm)),
+		Buttons: v.buttonsFor(vm, firstAction(vm)), OneUser: v.s.opts.OneUser,
 	}
 	if vm.State != fleet.Running {
 		row.Why = vm.Message
@@ -187,7 +201,12 @@ func (s *Server) liveView(r *http.Request) *watched {
 	case name != "" && window != "":
 		w.parts = func() ([]part, error) { return s.visitOf(r).windowParts(name, window) }
 	case name != "":
-		w.parts = func() ([]part, error) { return s.visitOf(r).vmParts(name, w.events) }
+		w.parts = func() ([]part, error) {
+			if err := s.visitOf(r).checkWindow(name, r.URL.Query()); err != nil {
+				return nil, err
+			}
+			return s.visitOf(r).vmParts(name, w.events)
+		}
 		s.visitOf(r).listenToEvents(name, w)
 	case r.URL.Query().Has("disks"):
 		w.parts = func() ([]part, error) { return s.visitOf(r).diskParts() }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,13 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"vmop/cloudinit"
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
-	"vmop/vmspec"
 )
 
 // yes is the value of a ticked box.
@@ -69,46 +66,30 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n := &newVM{visit: v, offer: offer, values: url.Values{
-		"type": {offer.Type}, "cpus": {"2"}, "ram": {"2 GiB"}, "disk": {"20 GiB"}, "screen": {yes}, "start": {yes},
+	n := &newVM{visit: v, offer: offer, suggestions: map[string]string{}, values: url.Values{
+		"type": {offer.Type}, "screen": {yes}, "start": {yes},
 	}}
 	if offer.VMClasses != nil {
 		n.values.Del("type") // the class sets it
 	}
-	n.suggestSizes(r.Context(), cmp.Or(r.URL.Query().Get("type"), offer.Type))
 	query := knownFields(r.URL.Query())
-	if len(query) == 0 {
-		n.suggestStart()
-	} else if query.Get("cd") != "" && query[originField] == nil {
+	if query.Get("cd") != "" && query[originField] == nil {
 		n.values.Set(originField, fromCD)
 	}
 	for name, value := range query {
 		n.values[name] = value
 	}
-	n.suggestName()
+	if err := n.loadType(r.Context()); err != nil {
+		return err
+	}
+	n.suggestAll(len(query) > 0)
 	if err := n.readForm(r.Context()); err != nil {
 		return err
 	}
-	if n.suggested != "" && len(query) == 0 {
+	if len(query) == 0 {
 		n.faults = nil // nothing has been entered yet
 	}
 	return s.showPage(w, http.StatusOK, "new", n.formView())
-}
-
-// suggestSizes fills in the sizes that suit a VM of a type, if the fleet suggests any.
-func (n *newVM) suggestSizes(ctx context.Context, vmType string) {
-	about, err := n.s.opts.Fleet.VMType(ctx, vmType)
-	if err != nil {
-		return // readForm reports the error
-	}
-	if about.CPUs > 0 {
-		n.values.Set("cpus", strconv.FormatInt(about.CPUs, 10))
-	}
-	for field, size := range map[string]int64{"ram": about.RAM, "disk": about.Disk} {
-		if size > 0 {
-			n.values.Set(field, vmspec.Bytes(size).String())
-		}
-	}
 }
 
 // postNew checks the form, and creates the VM on request.
@@ -124,10 +105,11 @@ func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n := &newVM{visit: v, offer: offer, values: knownFields(r.PostForm)}
-	if n.suggested = r.PostForm.Get("suggested"); n.suggested != "" && r.PostForm.Get("do") != "create" {
-		n.suggestName()
+	n := &newVM{visit: v, offer: offer, suggestions: map[string]string{}, values: knownFields(r.PostForm)}
+	if err := n.loadType(r.Context()); err != nil {
+		return err
 	}
+	n.keepSuggestions(r.PostForm, r.PostForm.Get("do") != "create")
 	password, do := r.PostForm.Get("password"), r.PostForm.Get("do")
 	if password != "" {
 		n.values.Set("withpassword", yes)
@@ -164,8 +146,10 @@ type newVM struct {
 	offer  *fleet.Offer
 	about  *fleet.VMType
 	values url.Values
-	// suggested is the suggested name, if the user has not entered another.
-	suggested string
+	// suggestions are the suggested values of fields that the user has not changed.
+	suggestions map[string]string
+	// typeFault is why the type can't be used; "" if it can.
+	typeFault string
 	// draft contains the values of the fields. faults are the errors by field; key "" is for the definition.
 	draft  *fleet.Draft
 	faults fieldFaults
@@ -203,22 +187,30 @@ func (n *newVM) byHand(text, drafted string) {
 	}
 }
 
-// readForm makes the draft and the definition, and checks both. It returns only errors of the server.
-func (n *newVM) readForm(ctx context.Context) error {
-	n.faults = fieldFaults{}
+// loadType gets the description of the VM type. It returns only errors of the server.
+func (n *newVM) loadType(ctx context.Context) error {
 	name := n.typeName()
 	about, err := n.s.opts.Fleet.VMType(ctx, name)
 	var refusal fleet.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		if name == n.values.Get("type") { // its class may allow the type for its VMs only
-			n.faults.addFault(fleet.FieldType, string(refusal))
+			n.typeFault = string(refusal)
 		}
 		about = &fleet.VMType{Name: name}
 	case err != nil:
 		return err
 	}
 	n.about = about
+	return nil
+}
+
+// readForm makes the draft and the definition, and checks both. It returns only errors of the server.
+func (n *newVM) readForm(ctx context.Context) error {
+	n.faults = fieldFaults{}
+	if n.typeFault != "" {
+		n.faults.addFault(fleet.FieldType, n.typeFault)
+	}
 	n.readFields()
 	if len(n.faults) > 0 && !n.hand {
 		return n.readMore(ctx)

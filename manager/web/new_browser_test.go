@@ -38,6 +38,7 @@ func TestPicturesOfForms(t *testing.T) {
 		{"new", "/new", false},
 		{"new-filled", "/new?name=web&user=joe&withpassword=yes&disk=20+GiB&disk=%2Fimages%2Fdata.qcow2", false},
 		{"new-faults", "/new?name=web&cpus=none&ram=much&disk=big&key=x&option.queues=many", false},
+		{"new-windows", "/new?name=web&type=windows&cd=%2Fiso%2Fwin11.iso", false},
 		{"new-cloud", "/new?name=web&type=cloud", false},
 		{"new-leftover", "/new?name=web&type=cloud", false},
 		{"edit", "/vms/vm-running/edit", false},
@@ -67,6 +68,25 @@ func TestPicturesOfForms(t *testing.T) {
 		b.Picture(page.name + "-de-390")
 		b.Layout(page.name + " in German")
 		b.Speak("en")
+	}
+}
+
+// The check of the layout finds fields that are wider than their column, as from a style of table cells that also
+// applies to fields, and a row of tabs that doesn't scroll.
+func TestLayoutFindsDefects(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	b := browser.New(t)
+	for _, c := range []struct{ path, style, want string }{
+		{"/new?option.queues=2", ".number { white-space: nowrap }", "is cut|is outside of|overlap"},
+		{"/new?option.queues=2", ".field.number { width: 60rem }", "is outside of"},
+		{"/vms/web", ".tabs { overflow: visible }", "wide in a window of 390|is cut"},
+	} {
+		b.Open(p.http.URL+c.path, "light", 390)
+		require.Empty(t, b.LayoutFaults(), c.path)
+		b.Do("a defect", chromedp.Evaluate[chromedp.Void](`void (() => { const sheet = new CSSStyleSheet();
+			sheet.replaceSync("`+c.style+`"); document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet] })()`))
+		require.Regexp(t, c.want, b.LayoutFaults(), c.style)
 	}
 }
 

@@ -169,10 +169,14 @@ func (n *newVM) diskGroup() groupView {
 
 // rowInput returns a text field in a row.
 func (n *newVM) rowInput(field string, row int, class string) inputView {
-	return inputView{
+	in := inputView{
 		ID: "f-" + rowField(field, row), Name: field, Kind: textInput, Label: n.T("new.field."+field, row+1),
 		Value: n.inRow(field, row), Faults: n.faults[rowField(field, row)], Autocomplete: "off", Class: class,
 	}
+	if text, is := n.suggestions[field]; is && row == 0 {
+		in.Suggested = &text
+	}
+	return in
 }
 
 // sourceInput returns the choice of a disk's source.

@@ -81,7 +81,7 @@ func TestDisksOfAVM(t *testing.T) {
 	}, fleet.Volume{Kind: fleet.OwnDisk, Name: "system-disk-web-0", Size: 2 << 30},
 		fleet.Volume{Kind: fleet.VirtualImage, Name: "tools", State: "Missing"})
 	p := newPlay(t, vm)
-	_, page := p.call("GET", "/vms/web", "")
+	_, page := p.call("GET", "/vms/web/disks", "")
 	for _, part := range []string{
 		`<td><code>web-system</code></td><td>Virtual disk</td><td class="number">20 GiB</td>` +
 			`<td><span class="state busy">Importing 45%</span><p class="soft">the image of &lt;b&gt;debian&lt;/b&gt; is being imported</p></td>` +
@@ -115,10 +115,10 @@ func TestAttachAndSnapshot(t *testing.T) {
 		{Name: "web-1", State: "Ready", Message: "unseen", At: then, Consistent: new(true)},
 	}
 	p := newPlay(t, vm)
-	_, page := p.call("GET", "/vms/web", "")
+	_, page := p.call("GET", "/vms/web/disks", "")
 	require.NotContains(t, page, `id="snapshot"`, "there are none on one computer")
 	p.store(stored()...)
-	_, page = p.call("GET", "/vms/web", "")
+	_, page = p.call("GET", "/vms/web/disks", "")
 	checkPage(t, "a VM with snapshots", "en", page)
 	for _, part := range []string{
 		`<option>disk-pending</option>`, `<button id="detach-data" data-question="Detach data? Unmount the disk`,

@@ -1,13 +1,9 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
-	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"vmop/manager/web/fleet"
@@ -21,19 +17,6 @@ const (
 	fromCD      = "cd"
 	fromKnown   = "image:"
 )
-
-// usualImage is the suggested image.
-const usualImage = "debian/12"
-
-// suggestStart fills in an image, and the user who logs in to its guest, if the fleet has images with names.
-func (n *newVM) suggestStart() {
-	if !slices.ContainsFunc(n.offer.Known, func(k fleet.KnownImage) bool { return k.Name == usualImage }) {
-		return
-	}
-	n.values.Set(originField, fromKnown+usualImage)
-	n.values.Set("user", n.offer.User)
-	n.values.Set("key", strings.Join(n.offer.Keys, "\n"))
-}
 
 // readOrigin parses what the VM starts from.
 func (n *newVM) readOrigin() {
@@ -69,7 +52,7 @@ func (n *newVM) originInputs() []inputView {
 	for _, k := range n.offer.Known {
 		text := n.T("new.origin.image", k.Name, k.Host)
 		if k.Size > 0 {
-			text = n.T("new.origin.cached", k.Name, n.formatBytes(k.Size))
+			text = n.T("new.origin.cached", k.Name, n.formatBytes(k.Size), k.Host)
 		}
 		add(fromKnown+k.Name, text)
 	}
@@ -82,34 +65,6 @@ func (n *newVM) originInputs() []inputView {
 	file := n.inputField(fromFile, textInput)
 	in.Class, file.Class = "wide", "wide fororigin"
 	return []inputView{in, file}
-}
-
-// suggestName replaces a name that the form has suggested, or no name on the first visit.
-func (n *newVM) suggestName() {
-	name := n.values.Get("name")
-	if name != n.suggested {
-		n.suggested = ""
-		return
-	}
-	origin := n.values.Get(originField)
-	base := strings.TrimPrefix(origin, fromKnown)
-	if origin == fromFile || origin == fromCD {
-		base = path.Base(strings.ReplaceAll(n.values.Get(origin), "\\", "/"))
-		base = strings.TrimSuffix(base, path.Ext(base))
-	}
-	base = regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(base), "-")
-	base = cmp.Or(strings.Trim(base[:min(len(base), 40)], "-"), "vm")
-	n.suggested = base
-	for i := 2; n.isTaken(n.suggested); i++ {
-		n.suggested = base + "-" + strconv.Itoa(i)
-	}
-	n.values.Set("name", n.suggested)
-}
-
-// isTaken reports whether a VM has this name.
-func (n *newVM) isTaken(name string) bool {
-	_, err := n.s.opts.Fleet.Get(name)
-	return err == nil
 }
 
 // noticeCookie contains a message for the next view of a VM's page, such as the reason of a failed start.

@@ -31,6 +31,7 @@ type groupView struct {
 	// Step is the number of a step; 0 for other groups. Part reports that the group is in another.
 	Step   int
 	Part   bool
+	Class  string // as in inputView
 	Inputs []inputView
 	// Rows are rows of fields about the same thing.
 	Rows [][]inputView
@@ -58,8 +59,10 @@ type inputView struct {
 	Placeholder                        string
 	Autocomplete                       string
 	Checked, Mandatory                 bool
-	// Suggested is the value if the user has not changed it.
-	Suggested string
+	// Suggested is the suggestion if the user has not changed it; nil for none.
+	Suggested *string
+	// Known are values that the browser offers.
+	Known []string
 	// Fixed means that users can't change the value.
 	Fixed bool
 	// Class, if not empty, determines when the field applies.
@@ -134,15 +137,14 @@ func (n *newVM) formView() newView {
 // stepGroups returns the fields that every VM needs.
 func (n *newVM) stepGroups() []groupView {
 	start := n.inputGroup("start", n.originInputs()...)
-	name := n.inputField(fleet.FieldName, textInput)
-	name.Suggested = n.suggested
-	start.Inputs = append(start.Inputs, name)
+	start.Inputs = append(start.Inputs, n.inputField(fleet.FieldName, textInput))
 	size := n.inputGroup("size", n.inputField(fleet.FieldCPUs, numberInput), n.inputField(fleet.FieldRAM, textInput))
 	if n.offer.VMClasses != nil {
 		start.Inputs = append(start.Inputs, n.vmClassInput())
 		size.Inputs = append(size.Inputs, n.shareInput())
 	}
-	start.Inputs = append(start.Inputs, n.typeInput(), n.inputField(fleet.FieldCD, textInput))
+	start.Inputs = append(start.Inputs, n.typeInput(), n.mediumInput())
+	start.Parts = []groupView{n.driversGroup()}
 	size.Parts = []groupView{n.diskGroup()}
 	login := n.inputGroup("login", n.networkInput(), n.checkBox(fleet.FieldScreen, fleet.FieldScreen),
 		n.inputField(fleet.FieldUser, textInput), n.inputField("password", passwordInput),
@@ -181,6 +183,9 @@ func (n *newVM) inputField(name, kind string) inputView {
 	}
 	if hint := "new.hint." + name; n.hasText(hint) {
 		in.Hint = n.T(hint)
+	}
+	if text, is := n.suggestions[name]; is {
+		in.Suggested = &text
 	}
 	switch name {
 	case fleet.FieldName, fleet.FieldCPUs, fleet.FieldRAM:
@@ -304,6 +309,9 @@ func (n *newVM) optionGroup() groupView {
 		g.Hint = n.T("new.nooptions")
 	}
 	for _, o := range n.about.Options {
+		if o.Name == n.about.Drivers {
+			continue // it has its place
+		}
 		in := n.optionInput(o)
 		at := slices.IndexFunc(g.Parts, func(part groupView) bool { return part.Legend == o.Group })
 		switch {
@@ -313,6 +321,27 @@ func (n *newVM) optionGroup() groupView {
 			g.Parts = append(g.Parts, groupView{words: n.words, Part: true, Legend: o.Group, Inputs: []inputView{in}})
 		default:
 			g.Parts[at].Inputs = append(g.Parts[at].Inputs, in)
+		}
+	}
+	return g
+}
+
+// mediumInput returns the field for the CD.
+func (n *newVM) mediumInput() inputView {
+	in := n.inputField(fleet.FieldCD, textInput)
+	in.Class, in.Known, in.Placeholder = "wide forcd", n.offer.CDs, n.T("new.example.cd")
+	return in
+}
+
+// driversGroup returns the field for a CD with drivers, if the setup of the type's guests lacks drivers.
+func (n *newVM) driversGroup() groupView {
+	g := groupView{words: n.words, ID: "drivers", Part: true, Class: "forcd"}
+	for _, o := range n.about.Options {
+		if o.Name == n.about.Drivers {
+			in := n.optionInput(o)
+			in.Label, in.Hint, in.Known = n.T("new.field.drivers"), n.T("new.hint.drivers", n.about.Without), n.offer.CDs
+			in.Class = "wide"
+			g.Inputs = append(g.Inputs, in)
 		}
 	}
 	return g

@@ -36,8 +36,8 @@ func TestEveryPage(t *testing.T) {
 	}
 	for _, vm := range p.List() {
 		for _, page := range []string{
-			"", "/screen", "/console", "/plan", "/definition", "/edit",
-			"/delete", "/source?module=my.star&line=2",
+			"", "/screen", "/console", "/screen/page", "/console/page", "/disks", "/network", "/history", "/plan",
+			"/definition", "/edit", "/delete", "/source?module=my.star&line=2",
 		} {
 			addresses = append(addresses, "/vms/"+url.PathEscape(vm.Name)+page)
 		}

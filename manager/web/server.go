@@ -27,8 +27,10 @@ type Options struct {
 	Title string
 	// Version of the program.
 	Version string
-	// LogOut reports whether visitors can log out.
-	LogOut bool
+	// OneUser reports that the VMs belong to one user, as on a computer. Pages then omit what several users need: the
+	// users' own page, columns of nodes and users, and the log-out, because a link begins each session. See
+	// docs/decisions/0205-pages-of-one-user.md.
+	OneUser bool
 	// FirstStep is a command that creates a first VM.
 	FirstStep string
 	// Restart is the command that serves the pages again after they have ended; "" if visitors can't run it.
@@ -149,8 +151,15 @@ func (s *Server) allRoutes() http.Handler {
 	inner := http.NewServeMux()
 	page := func(pattern string, serve pageFunc) { inner.HandleFunc(pattern, s.handlePage(serve)) }
 	page("GET /{$}", s.getHome)
-	page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
-	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
+	if !s.opts.OneUser {
+		page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
+	}
+	page("GET /vms/{vm}", s.tabPage("overview", "vm"))
+	page("GET /vms/{vm}/disks", s.tabPage("disks", "vmdiskstab"))
+	page("GET /vms/{vm}/network", s.tabPage("network", "vmnetworktab"))
+	page("GET /vms/{vm}/history", s.tabPage("history", "vmhistorytab"))
+	page("GET /vms/{vm}/screen/page", s.windowPage("screen"))
+	page("GET /vms/{vm}/console/page", s.windowPage("console"))
 	page("GET /vms/{vm}/screen", s.getScreen)
 	page("GET /vms/{vm}/console", s.getConsole)
 	page("GET /vms/{vm}/viewer.vv", s.getViewer)
@@ -305,6 +314,8 @@ func (s *Server) explainError(r *http.Request, err error) (code int, text string
 	var refusal fleet.Refusal
 	var e refused
 	switch {
+	case errors.Is(err, errNoPageKey) && s.opts.OneUser:
+		return errNoPageKey.code, lang.textOf("login.pagekey.link")
 	case errors.As(err, &f):
 		return f.code, lang.textOf(f.key)
 	case errors.As(err, &e):

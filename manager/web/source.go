@@ -13,7 +13,7 @@ import (
 
 // planView is the page with the arguments of QEMU and their origins.
 type planView struct {
-	frame
+	vmFrame
 	Name, Lead string       // Lead is a key
 	Devices    *devicesView // nil without a machine
 	Lines      []planLine
@@ -39,7 +39,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := planView{frame: v.newFrame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
+	view := planView{vmFrame: v.newVMFrame(vm, "why"), Name: vm.Name, Lead: "plan.lead.stopped"}
 	view.Devices = v.newDevicesView(vm)
 	if vm.State.Up() {
 		view.Lead = "plan.lead"

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"vmop/manager/web/fleet"
@@ -51,7 +52,7 @@ func newDefined() defined {
 func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return &f.offer, f.fails }
 
 func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
-	if name != "standard" && name != "cloud" && name != "service" {
+	if !slices.Contains([]string{"standard", "cloud", "service", "windows"}, name) {
 		return nil, fleet.Refusal("there is no VM type " + name)
 	}
 	one, many := int64(1), int64(8)
@@ -68,6 +69,10 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 			},
 			{Name: "weight", Kind: "percent", Default: "50%"},
 		}
+	}
+	if name == "windows" {
+		t.CPUs, t.RAM, t.Disk, t.Drivers, t.Without = 4, 8<<30, 64<<30, "drivers", "bus: ide"
+		t.Options = []fleet.Option{{Name: "drivers", Kind: "file"}, {Name: "bus", Kind: "string"}}
 	}
 	if name == "standard" {
 		t.Options = []fleet.Option{

@@ -40,13 +40,25 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, 4, strings.Count(text, `<svg class="chart"`))
 	require.Contains(t, text, `aria-label="Disks, read 127.5 KiB/s, written 2.1 KiB/s"`)
 	require.NotContains(t, text, "<html", "a part of a page")
+	for _, part := range []string{
+		`<span>60 min ago</span><span>now</span>`, `<span>1 CPUs</span><span>0.5 CPUs</span><span>0</span>`,
+		`<th scope="col">Host memory</th>`, `<td class="number">read 127.5 KiB/s, written 2.1 KiB/s</td>`,
+	} {
+		require.Contains(t, text, part)
+	}
+	require.NotContains(t, text, "data-soon")
 	_, text = p.call("GET", "/vms/web/usage", "", "Accept-Language", "de")
 	require.Contains(t, text, "gelesen 127,5 KiB/s")
 	_, text = p.call("GET", "/vms/off/usage", "")
-	require.Contains(t, text, "Charts appear one minute after its start")
+	require.Contains(t, text, "Usage is measured while the virtual machine is running")
 
 	view := p.server.visitOf(&http.Request{URL: &url.URL{}}).newUsageView(sample("web", fleet.Running))
-	view.drawSamples([]fleet.Sample{{At: then}, {At: then.Add(time.Minute)}}, then.Add(time.Hour))
+	view.drawSamples([]fleet.Sample{{At: then}}, then)
+	require.Equal(t, "The first values appear in a few seconds.", view.Waiting)
+	view.drawSamples([]fleet.Sample{{At: then}, {At: then.Add(5 * time.Second)}}, then.Add(5*time.Second))
+	require.Empty(t, view.Waiting, "there is something to see in the first minute")
+	require.Equal(t, "5 min ago", view.Charts[0].From)
+	require.Equal(t, `[[0.983,1795339800,"0 CPUs"]]`, view.Charts[0].Points)
 	require.Contains(t, view.Charts[3].Note, "does not measure")
 	require.Empty(t, view.Charts[3].Drawing)
 
@@ -130,6 +142,37 @@ func TestUsageInBrowser(t *testing.T) {
 	require.InDelta(t, before, browser.Value[float64](b, bottom), 1)
 	b.Open(p.http.URL+"/vms/web/plan", "light", 1280)
 	b.Do("the source", chromedp.Click(chromedp.CSS(`a[href$="#L3"]`)), chromedp.WaitVisible(chromedp.CSS("#L3.marked")))
+}
+
+// Scales end at round values.
+func TestNiceScales(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]float64{0: 0.1, 0.12: 0.2, 0.7: 1, 1: 1, 3: 5, 7: 10, 70: 100} {
+		require.InDelta(t, want, niceDecimal(value), 1e-9)
+	}
+	for value, want := range map[float64]float64{0: 1 << 10, 1 << 20: 1 << 20, 3 << 20: 4 << 20} {
+		require.InDelta(t, want, niceBytes(value), 0)
+	}
+}
+
+// A chart shows the value under the pointer, and stays as it is when it is loaded again.
+func TestReadingInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
+	b := browser.New(t)
+	b.Open(p.http.URL+"/vms/web", "light", 1280)
+	b.Do("charts", browser.Holds(`document.querySelectorAll("#vmusage svg").length == 4`))
+	const move = `(() => { const plot = document.querySelectorAll(".plot")[2], r = plot.getBoundingClientRect();
+		plot.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: r.left + r.width * %s, clientY: r.top + 9})) })()`
+	for part, text := range map[string]string{"0.5": "read 64", "0.99": "read 126"} {
+		b.Do("point", chromedp.Evaluate[chromedp.Void](`void `+strings.Replace(move, "%s", part, 1)),
+			browser.Holds(`/^\d\d.\d\d.* · `+text+`.*, written /.test(document.querySelector(".reading").textContent)`))
+		b.Layout("reading at " + part)
+	}
+	b.Do("away", chromedp.Evaluate[chromedp.Void](
+		`void document.querySelector("h1").dispatchEvent(new PointerEvent("pointermove", {bubbles: true}))`),
+		browser.Holds(`!document.querySelector(".reading")`))
 }
 
 // A chart has steps between values, on a scale that contains all values, up to its end.

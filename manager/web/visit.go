@@ -87,20 +87,27 @@ func (s *Server) visitOf(r *http.Request) visit {
 	return visit{words{s.tongueOf(r), s.static}, s, r.Context(), s.opts.Visitors.Of(r)}
 }
 
+// product is the name of this software in the head of pages.
+const product = "vmop"
+
+// Product returns the name of this software.
+func (w words) Product() string { return product }
+
 // newFrame returns the frame of a page with a title.
 func (v visit) newFrame(title string) frame {
 	f := frame{
 		words: v.words, Title: title, Brand: v.s.opts.Title, User: v.who.User, Version: v.s.opts.Version,
-		Script: "app.js", Restart: v.s.opts.Restart, LogOut: v.who.User != "" && v.s.opts.LogOut,
+		Script: "app.js", Restart: v.s.opts.Restart, LogOut: v.who.User != "" && !v.s.opts.OneUser,
 	}
 	if v.s.opts.Title != "" && v.s.opts.Title != title {
 		f.Title += " – " + v.s.opts.Title
 	}
+	f.Title += " – " + product
 	for _, p := range []struct {
 		page       access.Page
 		href, text string
 	}{{access.PageVMs, "/", "list.title"}, {access.PagePortal, "/portal", "portal.title"}} {
-		if v.mayUse(p.page) == nil {
+		if v.mayUse(p.page) == nil && !(p.page == access.PagePortal && v.s.opts.OneUser) {
 			f.Pages = append(f.Pages, pageLink{p.href, v.T(p.text)})
 		}
 	}

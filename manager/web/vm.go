@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,13 +12,9 @@ import (
 	"vmop/manager/web/fleet"
 )
 
-// vmView is the page of a VM. Most of its parts are updated independently.
+// vmView contains the parts of the pages about a VM. Most are updated independently.
 type vmView struct {
-	frame
-	Head headView
-	// Notice is a message for this view only.
-	Notice  string
-	Alerts  alertsView
+	vmFrame
 	Facts   factsView
 	Picture pictureView
 	Size    sizeView
@@ -31,18 +26,34 @@ type vmView struct {
 	Pending   pendingView
 	Usage     usageView
 	History   historyView
-	// Links lead to further pages.
-	Links []linkView
+	Network   networkView
+	// Log is not updated.
+	Log logView
 }
 
+// headView is the head of a page about a VM. More and Links are in its menu, and Delete is its last entry.
 type headView struct {
 	words
-	Name                   string
-	State                  stateView
-	Since                  time.Time
-	Screen, SPICE, Console bool
-	Buttons, More          []button
+	Name          string
+	State         stateView
+	Since         time.Time
+	Address       string
+	SPICE         bool
+	Buttons, More []button
+	Links         []linkView
+	Delete        linkView
 }
+
+// networkView shows the network cards and addresses of a VM.
+type networkView struct {
+	words
+	SSH       string
+	Cards     []fleet.Card
+	Addresses []addressView
+}
+
+// An addressView is an address of the guest. Reach describes its ports, and from where it is reachable.
+type addressView struct{ Address, Reach string }
 
 // alertsView shows the problems of a VM.
 type alertsView struct {
@@ -77,10 +88,12 @@ type pictureView struct {
 
 type sizeView struct {
 	words
-	Name, Refused           string
-	CPUs                    fleet.Amount
-	CPUsNow                 string
-	RAM, RAMMaximum, RAMNow string
+	Name, Refused string
+	CPUs          fleet.Amount
+	CPUsNow       string
+	RAM, RAMNow   string
+	// Effect describes when a change takes effect.
+	Effect string
 }
 
 type mediaView struct {
@@ -95,39 +108,26 @@ type pendingView struct {
 	Buttons []button
 }
 
-func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
-	v := s.visitOf(r)
-	vm, err := v.requestedVM(r, access.View)
-	if err != nil {
-		return err
-	}
-	view := v.vmView(vm, nil)
-	view.Attach = v.attachableDisks(vm)
-	view.Notice = takeNotice(w, r, vm.Name)
-	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
-	return s.showPage(w, http.StatusOK, "vm", view)
-}
-
 func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	return vmView{
-		frame: v.newFrame(vm.Name), Head: v.headOf(vm), Alerts: v.alertsOf(vm), Facts: v.factsOf(vm),
-		Picture: v.pictureOf(vm),
-		Size:    v.sizeOf(vm), Media: v.mediaOf(vm), Volumes: v.volumesOf(vm), Snapshots: v.snapshotsOf(vm),
-		Pending: v.pendingOf(vm), Usage: v.newUsageView(vm), Links: v.pageLinks(vm),
+		vmFrame: vmFrame{Head: v.headOf(vm), Alerts: v.alertsOf(vm)}, Facts: v.factsOf(vm),
+		Picture: v.pictureOf(vm), Network: v.networkOf(vm),
+		Size: v.sizeOf(vm), Media: v.mediaOf(vm), Volumes: v.volumesOf(vm), Snapshots: v.snapshotsOf(vm),
+		Pending: v.pendingOf(vm), Usage: v.newUsageView(vm),
 		History: v.newHistoryView(vm, events),
 	}
 }
 
-// pageLinks returns the links to further pages about a VM.
+// pageLinks returns the links to further pages about a VM, in the menu of its head.
 func (v visit) pageLinks(vm *fleet.VM) []linkView {
 	at := "/vms/" + url.PathEscape(vm.Name)
 	list := []linkView{
-		v.linkTo("plan", at+"/plan", "question", access.Edit, vm),
-		v.linkTo("definition", at+"/definition", "text", access.Edit, vm),
 		v.linkTo("edit", at+"/edit", "pencil", access.Edit, vm),
-		v.linkTo("delete", at+"/delete", "delete", access.Delete, vm),
+		v.linkTo("definition", at+"/definition", "text", access.Edit, vm),
 	}
-	list[len(list)-1].Class = "danger"
+	if _, has := v.s.opts.Fleet.(fleet.Logs); has {
+		list = append(list, v.linkTo("log", at+"/history#vmlog", "console", access.Edit, vm))
+	}
 	return list
 }
 
@@ -144,7 +144,7 @@ func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	return v.renderParts(map[string]any{
 		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
 		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
-		"vmdisks": view.Volumes, "vmsnapshots": view.Snapshots,
+		"vmdisks": view.Volumes, "vmsnapshots": view.Snapshots, "vmnetwork": view.Network,
 	})
 }
 
@@ -163,10 +163,29 @@ func (v visit) renderParts(views map[string]any) ([]part, error) {
 
 func (v visit) headOf(vm *fleet.VM) headView {
 	sees := vm.State.Up() && v.whyRefused(access.AccessConsole, vm) == ""
-	return headView{
-		words: v.words, Name: vm.Name, State: v.stateOf(vm), Since: vm.Since,
-		Screen: sees && vm.Screen, SPICE: sees && vm.SPICE, Console: sees && vm.Console,
-		Buttons: v.buttonsFor(vm, firstAction(vm)), More: v.buttonsFor(vm, otherActions(vm)...),
+	head := headView{
+		words: v.words, Name: vm.Name, State: v.stateOf(vm), Since: vm.Since, Address: bestAddress(vm),
+		SPICE: sees && vm.SPICE, Links: v.pageLinks(vm),
+		Delete: v.linkTo("delete", "/vms/"+url.PathEscape(vm.Name)+"/delete", "delete", access.Delete, vm),
+	}
+	head.Delete.Class = "danger"
+	visible := visibleActions(vm)
+	head.Buttons = v.buttonsFor(vm, visible...)
+	if visible[0] == fleet.Start || visible[0] == fleet.Resume {
+		head.Buttons[0].Class = "primary"
+	}
+	head.More = v.buttonsFor(vm, otherActions(vm)...)
+	if v.s.opts.Fleet.Storage() != nil {
+		head.More = append(head.More, v.snapshotButton(vm))
+	}
+	return head
+}
+
+// snapshotButton returns the button that creates a snapshot of a VM.
+func (v visit) snapshotButton(vm *fleet.VM) button {
+	return button{
+		Path: "/vms/" + url.PathEscape(vm.Name) + "/snapshot", ID: "snapshot-" + vm.Name, Label: v.T("do.snapshot"),
+		Icon: v.Icon("disc"), Refused: v.whyRefused(access.Edit, vm),
 	}
 }
 
@@ -204,12 +223,10 @@ func (v visit) factsOf(vm *fleet.VM) factsView {
 	if vm.State.Up() {
 		add("vm.started", valueView{Time: vm.Started})
 	}
-	for i, a := range vm.Addresses {
-		key := "column.address"
-		if i > 0 {
-			key = "vm.further"
-		}
-		add(key, valueView{Text: a.Address, Copy: a.Address, Code: true}, valueView{Text: v.reachText(a)})
+	if vm.Addresses != nil {
+		best := vm.Addresses[0]
+		add("column.address", valueView{Text: best.Address, Copy: best.Address, Code: true},
+			valueView{Text: v.reachText(best)})
 	}
 	add("vm.ssh", valueView{Text: vm.SSH, Copy: vm.SSH, Code: true})
 	add("column.node", valueView{Text: vm.Node})
@@ -224,6 +241,14 @@ func (v visit) factsOf(vm *fleet.VM) factsView {
 		add("vm.log", valueView{Text: command, Copy: command, Code: true})
 	}
 	return f
+}
+
+func (v visit) networkOf(vm *fleet.VM) networkView {
+	n := networkView{words: v.words, SSH: vm.SSH, Cards: vm.Cards}
+	for _, a := range vm.Addresses {
+		n.Addresses = append(n.Addresses, addressView{a.Address, v.reachText(a)})
+	}
+	return n
 }
 
 // reachText describes from where an address reaches the guest, and where the address comes from.
@@ -272,7 +297,7 @@ func (v visit) viewerValues(vm *fleet.VM) (values []valueView) {
 
 func (v visit) pictureOf(vm *fleet.VM) pictureView {
 	p := pictureView{words: v.words, Name: vm.Name}
-	if v.headOf(vm).Screen {
+	if vm.Screen && vm.State.Up() && v.whyRefused(access.AccessConsole, vm) == "" {
 		p.Source = "/vms/" + url.PathEscape(vm.Name) + "/screenshot"
 	}
 	return p
@@ -281,7 +306,10 @@ func (v visit) pictureOf(vm *fleet.VM) pictureView {
 func (v visit) sizeOf(vm *fleet.VM) sizeView {
 	view := sizeView{
 		words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Resize, vm), CPUs: vm.CPUs,
-		RAM: v.formatBytes(vm.RAM.Wanted), RAMMaximum: v.formatBytes(vm.RAM.Maximum),
+		RAM: v.formatBytes(vm.RAM.Wanted), Effect: v.T("edit.atstart"),
+	}
+	if vm.State.Up() {
+		view.Effect = v.T("vm.size.effect", vm.CPUs.Maximum, v.formatBytes(vm.RAM.Maximum))
 	}
 	if vm.CPUs.Now != 0 && vm.CPUs.Now != vm.CPUs.Wanted {
 		view.CPUsNow = v.T("vm.nowis", vm.CPUs.Now)

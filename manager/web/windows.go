@@ -1,10 +1,8 @@
 package web
 
 import (
-	"crypto/rand"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
@@ -23,6 +21,8 @@ type windowView struct {
 	Layouts []layoutChoice
 	// TakeRefused is why the visitor may not take over from another viewer; "" if the visitor may.
 	TakeRefused string
+	// Embedded reports that the window is part of a page about the VM, which has the state and the actions.
+	Embedded bool
 }
 
 // A layoutChoice is a keyboard layout, named after its usual language.
@@ -115,7 +115,6 @@ func (s *Server) getScreen(w http.ResponseWriter, r *http.Request) error {
 	return s.showPage(w, http.StatusOK, "screen", v.newWindowView(vm, "screen"))
 }
 
-// getConsole allows the style elements that xterm.js creates, if they have the page's nonce.
 func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
 	vm, err := v.requestedVM(r, access.AccessConsole)
@@ -123,8 +122,6 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := v.newWindowView(vm, "console")
-	view.Nonce = rand.Text()
-	w.Header().Set("Content-Security-Policy",
-		strings.Replace(policy, "style-src 'self'", "style-src 'self' 'nonce-"+view.Nonce+"'", 1))
+	view.Nonce = allowStyles(w)
 	return s.showPage(w, http.StatusOK, "console", view)
 }

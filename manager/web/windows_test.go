@@ -121,6 +121,8 @@ func TestPicturesOfWindows(t *testing.T) {
 	}
 	for _, page := range []struct{ name, path, opened string }{
 		{"console", "console", "0"},
+		{"console-tab", "console/page", "0"},
+		{"screen-tab", "screen/page", "0"},
 		{"console-power", "console", `document.querySelector(".toolbar > :last-child").open = true`},
 		{"screen", "screen", "0"},
 		{"screen-keys", "screen", `document.querySelector(".menu").open = true`},

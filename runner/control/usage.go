@@ -20,7 +20,11 @@ type Usage = vmstatus.Usage
 
 // A runner keeps the usages of the last hour.
 const (
-	usageStep  = 30 * time.Second
+	usageStep = 30 * time.Second
+	// In the first minute it measures more often, so that charts soon show something.
+	firstSteps     = 12
+	firstUsageStep = 5 * time.Second
+
 	usageCount = int(time.Hour / usageStep)
 	usageTime  = 5 * time.Second // for QEMU to answer
 	// metricsTime is the same for metrics: after it, the other metrics are sent, because the manager waits for
@@ -50,11 +54,14 @@ func (u *usages) allUsages() []Usage {
 	return slices.Clone(u.list)
 }
 
-// keepUsage measures the usage every usageStep, until ctx is done.
+// keepUsage measures the usage every firstUsageStep and later every usageStep, until ctx is done.
 func (s *Server) keepUsage(ctx context.Context) {
-	tick := time.NewTicker(usageStep)
+	tick := time.NewTicker(firstUsageStep)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
+		if n == firstSteps {
+			tick.Reset(usageStep)
+		}
 		select {
 		case <-ctx.Done():
 			return

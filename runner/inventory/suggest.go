@@ -131,11 +131,10 @@ func (inv *Inventory) SuggestDrivers(ctx context.Context, d *Draft) (without []s
 		d.Settings = slices.Insert(d.Settings, 0, options+option+"="+quoteYAML(d.Drivers))
 		return nil, nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(about.Drivers.Without)) {
-		if value := about.Drivers.Without[name]; !d.setsAny(options + name) {
-			without = append(without, name+"="+value)
-			d.Settings = slices.Insert(d.Settings, 0, options+name+"="+quoteYAML(value))
-		}
+	missing := about.Drivers.Missing(func(name string) bool { return d.setsAny(options + name) })
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		without = append(without, name+"="+missing[name])
+		d.Settings = slices.Insert(d.Settings, 0, options+name+"="+quoteYAML(missing[name]))
 	}
 	return without, nil
 }

@@ -19,9 +19,15 @@ var layoutScript string
 // and no text is cut. The same holds while the pointer is over any element. what describes the page in the error.
 func (b *Browser) Layout(what string) {
 	b.t.Helper()
+	assert.Empty(b.t, b.LayoutFaults(), what)
+}
+
+// LayoutFaults returns the problems that Layout reports, one per line.
+func (b *Browser) LayoutFaults() string {
+	b.t.Helper()
 	faults, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](layoutScript+"; layoutFaults()"))
 	require.NoError(b.t, err)
-	assert.Empty(b.t, faults, what)
+	return faults
 }
 
 // Chosen reports whether a test shows the page of this name. The variable PAGE limits tests to pages with a text in

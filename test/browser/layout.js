@@ -2,7 +2,7 @@
 // design; they are left out of the comparison with the rest of the page.
 function layoutFaults() {
   const faults = new Set();
-  const layers = "dialog, #toasts, #thumbnail, .menu > div, #notice, .skip, .hidden";
+  const layers = "dialog, #toasts, #thumbnail, .menu > div, #notice, .reading, .skip, .hidden";
   const name = e => e.tagName.toLowerCase() + (e.id ? "#" + e.id : "") +
     (typeof e.className === "string" && e.className ? "." + e.className.trim().replace(/\s+/g, ".") : "") +
     ` "${(e.textContent || e.value || "").trim().replace(/\s+/g, " ").slice(0, 40)}"`;

@@ -207,7 +207,7 @@ func TestFromLinkToScreen(t *testing.T) {
 	c.says("typed on the console")
 	b.Picture("console")
 
-	b.Open(c.address("/vms/"+c.vm), "light", 1280)
+	b.Open(c.address("/vms/"+c.vm+"/history"), "light", 1280)
 	b.Do("what the runner has seen comes by the stream", is("#vmhistory", "Viewer connected"))
 	b.Picture("vm-running")
 	b.Do("power off", click("#vmhead summary"), click("#kill-"+c.vm), click("#question .danger"),
@@ -232,7 +232,10 @@ func TestChangesReachQEMU(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "    currentCpus: 3      # of four\n")
 
-	b.Do("a medium that there is not", chromedp.SetValue(chromedp.CSS("#vmmedia input[name=medium]"), "/no.iso"),
+	b.Do("beyond the maximum", chromedp.SetValue(chromedp.CSS("#cpus"), "6"), click("#vmsize button"),
+		is("#vmpending", "vm.maximumCpus"), chromedp.WaitVisible(chromedp.CSS("#pending-restart")))
+	b.Do("a medium that there is not", click(`.tabs a[href$="/disks"]`), chromedp.WaitVisible(chromedp.CSS("#vmmedia")),
+		chromedp.SetValue(chromedp.CSS("#vmmedia input[name=medium]"), "/no.iso"),
 		click("#vmmedia button"), is("#vmalerts", "/no.iso"))
 	b.Do("why is QEMU run like this", chromedp.Navigate(c.address("/vms/"+c.vm+"/plan")), is("#plan", "lib/cpus.star"),
 		is("#vmdevices", "vm.drives[0]"), click("#vmdevices tbody:has(.lines) summary"),

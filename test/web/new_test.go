@@ -42,7 +42,7 @@ func TestNewVMBoots(t *testing.T) {
 	b.Do("create and start", click(`button[value=create]`), vmPage, is("#vmhead .state", "Running"))
 	c.saysIn(log, guest.EchoSays)
 
-	b.Do("edit", click("#edit"), chromedp.WaitVisible(chromedp.CSS("form#edit")),
+	b.Do("edit", click("#vmhead summary"), click("#edit"), chromedp.WaitVisible(chromedp.CSS("form#edit")),
 		replace("maximumCpus: 1", "maximumCpus: 2"),
 		replace("maximumRam: 64 MiB", "maximumRam: 64 MiB\n    currentRam: 48 MiB"),
 		click("form#edit [value=check]"),
@@ -57,7 +57,7 @@ func TestNewVMBoots(t *testing.T) {
 
 	b.Do("power off", click("#vmhead summary"), click("#kill-"+name), click("#question .danger"),
 		is("#vmhead .state", "Stopped"))
-	b.Do("delete", click("#delete"), chromedp.WaitVisible(chromedp.CSS(".deletion")), is(".deletion", image),
+	b.Do("delete", click("#vmhead summary"), click("#delete"), chromedp.WaitVisible(chromedp.CSS(".deletion")), is(".deletion", image),
 		chromedp.SendKeys(chromedp.CSS("#typed"), name), click(".deletion .strong"),
 		chromedp.WaitVisible(chromedp.CSS("#vm-"+c.vm)), chromedp.WaitNotPresent(chromedp.CSS("#vm-"+name)))
 	require.NoFileExists(t, c.path("vms/"+name+".yaml"))

@@ -84,6 +84,8 @@ type Offer struct {
 	// User and Keys are suggested for the log-in of a VM from such an image: a user name, and public SSH keys.
 	User string
 	Keys []string
+	// CDs are files of this computer that are known to be images of CDs, sorted.
+	CDs []string
 	// RunPolicies are the possible run policies; nil if VMs have none.
 	RunPolicies []string
 	// Classes are the storage classes for disks; nil if disks have none.
@@ -149,6 +151,9 @@ type VMType struct {
 	// Doc is its purpose in one line of English.
 	Doc     string
 	Options []Option
+	// Drivers is the option for the CD with the drivers that the setup of its guests lacks; "" if it lacks none.
+	// Without describes the options of a new VM without that CD.
+	Drivers, Without string
 	// CPUs, and RAM and Disk in bytes, are suggested for a new VM; 0 if there is no suggestion.
 	CPUs, RAM, Disk int64
 }

@@ -89,6 +89,12 @@ type Argument struct {
 // A Sample is the cumulative resource usage of a VM since its start.
 type Sample = vmstatus.Usage
 
+// Logs is a Fleet that has the logs of its VMs.
+type Logs interface {
+	// Log returns the end of the log of a VM since its last start. A Refusal explains why there is none.
+	Log(ctx context.Context, name string) (string, error)
+}
+
 // A Fleet is a set of VMs. All methods are safe for concurrent use. Errors of type Refusal and ErrNotFound are for the
 // user; other errors are failures.
 type Fleet interface {
@@ -107,7 +113,8 @@ type Fleet interface {
 
 	// Do starts an action. user is the requesting user, for records.
 	Do(ctx context.Context, user, name string, a Action) error
-	// Resize changes the size of the guest in the definition; a running VM takes the change over.
+	// Resize changes the size of the guest in the definition; a running VM takes the change over. A size beyond the
+	// machine's maximum also raises the maximum, which needs a restart.
 	Resize(ctx context.Context, user, name string, s Size) error
 	// Insert changes the medium in a drive; "" ejects.
 	Insert(ctx context.Context, user, name, drive, medium string) error

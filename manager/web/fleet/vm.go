@@ -42,6 +42,8 @@ type VM struct {
 	Node string `json:"node,omitempty"`
 	// Addresses are the addresses of the guest, the best first.
 	Addresses []Address `json:"addresses,omitempty"`
+	// Cards are the network cards in the order of the definition.
+	Cards []Card `json:"-"`
 	// SSH is the command to log in to the guest; empty if it isn't running.
 	SSH string `json:"ssh,omitempty"`
 	// OS is the name of the guest's operating system. OSID is its short form (os-release's ID: debian, fedora, windows
@@ -99,6 +101,16 @@ type Address struct {
 	From string `json:"from"`
 	// Claimed reports that only the guest has reported the address.
 	Claimed bool `json:"claimed,omitempty"`
+}
+
+// A Card is a network card of the definition.
+type Card struct {
+	// Network is the type of its network. Bridge is the bridge of a tap.
+	Network, Bridge string
+	// Model is its QEMU device, MAC its address; "" means the default.
+	Model, MAC string
+	// Down reports that its cable is unplugged.
+	Down bool
 }
 
 // A Port forwards a port of an address to a port of the guest.

@@ -96,7 +96,7 @@ func New(opts Options, config Config) (*Pages, error) {
 		Callback: func() string { return p.config.Load().Login.CallbackPath() },
 	}
 	p.pages, err = web.New(web.Options{
-		Fleet: opts.Fleet, Visitors: guard, Title: opts.Title, Version: opts.Version, LogOut: true,
+		Fleet: opts.Fleet, Visitors: guard, Title: opts.Title, Version: opts.Version,
 		FirstStep: opts.FirstStep, Log: opts.Log, ForgetFile: func() bool { return p.config.Load().ForgetFile },
 	})
 	if err != nil {

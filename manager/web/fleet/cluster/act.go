@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,19 +140,28 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	if err != nil {
 		return err
 	}
+	is := newView(f.withClass(vm.VirtualMachine, vm.pod), vm.pod, nil)
+	machine := map[string]any{}
 	var notes []string
-	var ram string
 	if s.CPUs != nil {
+		machine["currentCpus"] = *s.CPUs
+		if *s.CPUs > is.CPUs.Maximum {
+			machine["maximumCpus"] = *s.CPUs
+		}
 		notes = append(notes, fmt.Sprintf("%d CPUs", *s.CPUs))
 	}
 	if s.RAM != nil {
-		ram = resource.NewQuantity(*s.RAM, resource.BinarySI).String()
+		ram := formatQuantity(*s.RAM)
+		machine["currentRam"] = ram
+		if *s.RAM > is.RAM.Maximum {
+			machine["maximumRam"] = ram
+		}
 		notes = append(notes, ram+" of RAM")
 	}
 	if len(notes) == 0 {
 		return nil
 	}
-	patch, err := act.Size(vm.VirtualMachine, s.CPUs, ram)
+	patch, err := act.Spec(vm.VirtualMachine, map[string]any{"vm": machine})
 	if err != nil {
 		return err
 	}

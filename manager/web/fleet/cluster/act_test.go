@@ -44,8 +44,10 @@ func TestActionsInTheDefinition(t *testing.T) {
 	require.EqualValues(t, 3, *vm.Spec.VM.CurrentCPUs)
 	require.Equal(t, "1536Mi", vm.Spec.VM.CurrentRAM.String())
 	p.await("web", "it has the size", func(vm *fleet.VM) bool { return vm.CPUs.Wanted == 3 })
-	text := refused(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(9)), RAM: new(int64(4 << 30))}))
-	require.Equal(t, "spec.vm.currentCpus: must be at most maximumCpus\nspec.vm.currentRam: must be at most maximumRam", text)
+	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(9)), RAM: new(int64(4 << 30))}))
+	vm = p.resource("web")
+	require.EqualValues(t, []int32{9, 9}, []int32{*vm.Spec.VM.CurrentCPUs, *vm.Spec.VM.MaximumCPUs}, "the maximum follows")
+	require.Equal(t, "4Gi", vm.Spec.VM.MaximumRAM.String())
 	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{}))
 
 	require.NoError(t, p.Insert(ctx, "bob", "web", "drive 0", "https://x/a.iso"), "nothing changes")
@@ -62,6 +64,7 @@ func TestActionsInTheDefinition(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err))
 	require.ElementsMatch(t, []string{
 		"Resize: bob has requested: 3 CPUs, 1536Mi of RAM",
+		"Resize: bob has requested: 9 CPUs, 4Gi of RAM",
 		"Insert: bob has requested: drive 0: https://x/b.iso",
 		"Delete: carol <b> has requested: delete",
 	}, p.events("web"))

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +65,7 @@ func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) 
 }
 
 // Draft implements fleet.Fleet.
-func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
+func (f *Fleet) Draft(ctx context.Context, d *fleet.Draft) (string, error) {
 	machine := map[string]any{"state": v1.Stopped}
 	if d.CPUs != 0 {
 		machine["maximumCpus"] = d.CPUs
@@ -90,7 +92,8 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if options != nil {
+	f.addDriverOptions(ctx, d, options)
+	if len(options) > 0 {
 		machine["options"] = options
 	}
 	spec := map[string]any{"vm": machine}
@@ -119,16 +122,41 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	return made + string(text), err
 }
 
-// optionsOf returns the options of a draft; nil if there are none.
+// addDriverOptions adds the options for a setup from a CD that lacks drivers, unless the VM or its class sets them.
+func (f *Fleet) addDriverOptions(ctx context.Context, d *fleet.Draft, options map[string]any) {
+	copied := slices.ContainsFunc(d.Disks, func(disk fleet.Disk) bool {
+		return disk.From != fleet.FromVM && disk.From != fleet.FromBlank
+	})
+	if d.Medium == "" || copied {
+		return
+	}
+	var class fleet.VMClass
+	for _, c := range f.vmClasses() {
+		if c.Name == d.Class || d.Class == "" && c.Preset {
+			class = c
+		}
+	}
+	about, err := f.opts.Types.Describe(ctx, cmp.Or(d.Type, class.Type, defaultType))
+	if err != nil {
+		return // the check of the definition reports it
+	}
+	missing := about.Drivers.Missing(func(name string) bool {
+		_, set := options[name]
+		return set || slices.Contains(class.Options, name) || slices.Contains(class.Locked, name)
+	})
+	for name, value := range missing {
+		options[name] = value
+	}
+}
+
+// optionsOf returns the options of a draft.
 func optionsOf(d *fleet.Draft) (options map[string]any, err error) {
 	var faults fleet.Faults
+	options = map[string]any{}
 	for name, text := range d.Options {
 		var value any
 		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
 			faults = append(faults, fleet.Fault{Path: "spec.vm.options." + name, Message: err.Error()})
-		}
-		if options == nil {
-			options = map[string]any{}
 		}
 		options[name] = value
 	}

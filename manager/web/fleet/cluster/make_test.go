@@ -99,6 +99,34 @@ func TestNewVM(t *testing.T) {
 	})
 }
 
+// A setup of Windows from a CD without drivers gets hardware that Windows supports, unless the draft or an image
+// decides otherwise.
+func TestDriversOfSetups(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	about, err := p.VMType(t.Context(), "windows")
+	require.NoError(t, err)
+	require.Equal(t, []int64{4, 8 << 30, 64 << 30}, []int64{about.CPUs, about.RAM, about.Disk})
+	require.Equal(t, "diskBus: sata, networkCard: e1000e", about.Without)
+	for want, d := range map[string]fleet.Draft{
+		"    options:\n      diskBus: sata\n      networkCard: e1000e\n": {},
+		"    options:\n      diskBus: virtio\n      networkCard: e1000e\n": {
+			Options: map[string]string{"diskBus": "virtio"},
+		},
+		"    options:\n      virtioDrivers: virtio-win.iso\n": {
+			Options: map[string]string{"virtioDrivers": "virtio-win.iso"},
+		},
+	} {
+		d.Name, d.Type, d.Medium, d.CD = "win", "windows", "win11.iso", true
+		text, err := p.Draft(t.Context(), &d)
+		require.NoError(t, err)
+		require.Contains(t, text, want)
+	}
+	text, err := p.Draft(t.Context(), &fleet.Draft{Name: "win", Type: "windows"})
+	require.NoError(t, err)
+	require.NotContains(t, text, "options")
+}
+
 // All errors in a definition are found together, with their fields.
 func TestFaultsOfDefinitions(t *testing.T) {
 	t.Parallel()

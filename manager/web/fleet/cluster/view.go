@@ -52,6 +52,7 @@ func newView(vm *v1.VirtualMachine, pod *corev1.Pod, all []*v1.VirtualMachineOpe
 	if up {
 		v.SSH = sshCommand(vm, v.Addresses)
 	}
+	v.Cards = networkCards(vm.Spec.VM.Networks)
 	v.OS, v.OSID = guestSystem(vm)
 	v.Viewers = currentViewers(vm)
 	for i, d := range vm.Spec.VM.Disks {
@@ -198,6 +199,24 @@ func fillSize(v *fleet.VM, vm *v1.VirtualMachine) {
 	if ram, err := resource.ParseQuantity(vm.Status.RAM); err == nil {
 		v.RAM.Now = ram.Value()
 	}
+}
+
+// networkCards returns the network cards of a definition.
+func networkCards(networks []v1.Network) (cards []fleet.Card) {
+	for _, n := range networks {
+		card := fleet.Card{Down: n.Link == string(vmspec.LinkDown)}
+		switch {
+		case n.Tap != nil:
+			card.Network, card.Bridge = string(vmspec.NetworkTap), n.Tap.Bridge
+			card.Model, card.MAC = n.Tap.Device, n.Tap.MAC
+		case n.User != nil:
+			card.Network, card.Model = string(vmspec.NetworkUser), n.User.Device
+		case n.Masquerade != nil:
+			card.Network, card.Model = string(vmspec.NetworkMasquerade), n.Masquerade.Device
+		}
+		cards = append(cards, card)
+	}
+	return cards
 }
 
 // guestSystem returns the name and the ID of the guest's operating system.

@@ -5,7 +5,9 @@ package describe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"vmop/internal/yamlfile"
@@ -41,6 +43,15 @@ func Type(d vmtypes.Description) *fleet.VMType {
 		}
 		t.Options = append(t.Options, option)
 	}
+	least, suggested := d.Sizing.Minimum, d.Sizing.Suggested
+	t.CPUs = int64(max(least.CPUs, suggested.CPUs))
+	t.RAM, t.Disk = int64(max(least.RAM, suggested.RAM)), int64(max(least.Disk, suggested.Disk))
+	t.Drivers = d.Drivers.Option
+	var without []string
+	for _, name := range slices.Sorted(maps.Keys(d.Drivers.Without)) {
+		without = append(without, name+": "+d.Drivers.Without[name])
+	}
+	t.Without = strings.Join(without, ", ")
 	return t
 }
 

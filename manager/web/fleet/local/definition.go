@@ -66,7 +66,38 @@ func (f *Fleet) offerImages(offer *fleet.Offer) error {
 	if offer.Keys != nil {
 		offer.User = f.user
 	}
+	offer.CDs = f.knownCDs(place.Env.HomeDir)
 	return nil
+}
+
+// mostCDs limits the number of CDs that the form offers.
+const mostCDs = 200
+
+// knownCDs returns the ISO files in VMs, next to them, and where downloads usually are.
+func (f *Fleet) knownCDs(home string) []string {
+	files, folders := map[string]bool{}, map[string]bool{
+		filepath.Join(home, "Downloads"): true, "/var/lib/libvirt/images": true,
+	}
+	for _, vm := range f.List() {
+		for _, drive := range vm.Drives {
+			if filepath.IsAbs(drive.Medium) {
+				files[drive.Medium], folders[filepath.Dir(drive.Medium)] = true, true
+			}
+		}
+	}
+	for folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			continue // it may be absent or private
+		}
+		for _, e := range entries {
+			if strings.EqualFold(filepath.Ext(e.Name()), ".iso") {
+				files[filepath.Join(folder, e.Name())] = true
+			}
+		}
+	}
+	list := slices.Sorted(maps.Keys(files))
+	return list[:min(len(list), mostCDs)]
 }
 
 // largestKey is the maximum size of a file with a public key in bytes.

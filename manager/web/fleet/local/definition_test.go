@@ -56,6 +56,70 @@ func (f *folder) definition(name string) *fleet.Definition {
 	return d
 }
 
+// The form offers the ISO files in VMs, next to them and in the folder of downloads. The sizes are those of the type.
+func TestOfferedCDs(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	for _, file := range []string{"Downloads/a.ISO", "Downloads/b.txt", "isos/c.iso", "isos/d.iso"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(f.dir, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(f.dir, file), nil, 0o600))
+	}
+	f.Put(&fleet.VM{Name: "web", Drives: []fleet.Drive{
+		{Medium: f.dir + "/isos/d.iso"}, {Medium: "https://x/y.iso"}, {},
+	}})
+	require.Equal(t, []string{f.dir + "/Downloads/a.ISO", f.dir + "/isos/c.iso", f.dir + "/isos/d.iso"},
+		f.knownCDs(f.dir))
+	about, err := f.VMType(t.Context(), "windows")
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<30, about.Disk)
+	require.Equal(t, "virtioDrivers", about.Drivers)
+	require.Equal(t, "diskBus: sata, networkCard: e1000e", about.Without)
+	text, err := f.Draft(t.Context(), &fleet.Draft{
+		Name: "win", Type: "windows", CPUs: 2, RAM: 4 << 30, CD: true, Medium: "/isos/win.iso",
+		Disks: []fleet.Disk{{Size: 64 << 30}},
+	})
+	require.NoError(t, err)
+	require.Contains(t, text, "diskBus: sata")
+	require.Contains(t, text, "networkCard: e1000e")
+}
+
+// The log of a VM is shown since its last start, and at most its end.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.write("web", "\"/Runner\":\n  vm:\n    name: web\n")
+	_, err := f.Log(t.Context(), "web")
+	require.ErrorContains(t, err, "it was never started")
+	_, err = f.Log(t.Context(), "other")
+	require.ErrorIs(t, err, fleet.ErrNotFound)
+	vm, err := f.inventory.Find(t.Context(), "web")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(vm.LogFile()), 0o700))
+	const start = "time=1 level=INFO msg=\"web initializing state=Initializing pid=1\"\n"
+	log := start + "before\n" + start + strings.Repeat("a line\n", longestLog)
+	require.NoError(t, os.WriteFile(vm.LogFile(), []byte("one\n"), 0o600))
+	text, err := f.Log(t.Context(), "web")
+	require.NoError(t, err)
+	require.Equal(t, "one\n", text)
+	require.NoError(t, os.WriteFile(vm.LogFile(), []byte(log), 0o600))
+	text, err = f.Log(t.Context(), "web")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(text), longestLog)
+	require.True(t, strings.HasPrefix(text, "a line\n") && strings.HasSuffix(text, "a line\n"))
+}
+
+// A size beyond the maximum raises the maximum.
+func TestResizeBeyondTheMaximum(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.write("web", "\"/Runner\":\n  vm:\n    name: web\n    maximumCpus: 4\n    currentCpus: 2\n    maximumRam: 1 GiB\n")
+	f.Fleet = New(t.Context(), f.inventory, "", slog.New(slog.DiscardHandler))
+	require.NoError(t, f.Resize(t.Context(), "", "web", fleet.Size{CPUs: new(int64(3)), RAM: new(int64(512 << 20))}))
+	require.Contains(t, f.read("web"), "maximumCpus: 4\n    currentCpus: 3\n    maximumRam: 1 GiB\n    currentRam: 512 MiB\n")
+	require.NoError(t, f.Resize(t.Context(), "", "web", fleet.Size{CPUs: new(int64(6)), RAM: new(int64(2 << 30))}))
+	require.Contains(t, f.read("web"), "maximumCpus: 6\n    currentCpus: 6\n    maximumRam: 2048 MiB\n    currentRam: 2048 MiB\n")
+}
+
 func (f *folder) faults(name string, d *fleet.Definition) fleet.Faults {
 	f.t.Helper()
 	check, err := f.Check(f.t.Context(), name, d)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -137,15 +138,31 @@ func (f *Fleet) putCurrent(ctx context.Context, name string) {
 
 // Resize implements fleet.Fleet.
 func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) error {
+	vm, err := f.Get(name)
+	if err != nil {
+		return err
+	}
+	values := map[string]string{}
+	if s.CPUs != nil {
+		values["currentCpus"] = strconv.FormatInt(*s.CPUs, 10)
+		if *s.CPUs > vm.CPUs.Maximum {
+			values["maximumCpus"] = values["currentCpus"]
+		}
+	}
+	if s.RAM != nil {
+		values["currentRam"] = strconv.FormatInt(*s.RAM>>20, 10) + " MiB"
+		if *s.RAM > vm.RAM.Maximum {
+			values["maximumRam"] = values["currentRam"]
+		}
+	}
 	return f.editFile(ctx, name, func(text []byte) ([]byte, error) {
-		var err error
-		if s.CPUs != nil {
-			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.CPUs, 10), "currentCpus")
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			var err error
+			if text, err = inventory.SetInVM(text, values[key], key); err != nil {
+				return nil, err
+			}
 		}
-		if s.RAM != nil && err == nil {
-			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.RAM>>20, 10)+" MiB", "currentRam")
-		}
-		return text, err
+		return text, nil
 	})
 }
 

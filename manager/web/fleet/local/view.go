@@ -102,6 +102,11 @@ func fillConfigured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
 			Kind: fleet.FileDisk, Name: cmp.Or(medium, d.Device, d.Resource), Size: int64(d.Size), Source: sources[i],
 		})
 	}
+	for _, n := range s.Network {
+		v.Cards = append(v.Cards, fleet.Card{
+			Network: string(n.Type), Bridge: n.Bridge, Model: n.Device, MAC: n.MAC, Down: n.Link == vmspec.LinkDown,
+		})
+	}
 	v.Screen = s.Display != nil
 	v.SPICE = v.Screen && s.Display.Spice != nil
 	v.Console = s.SerialConsole != nil && s.SerialConsole.Enabled != nil && *s.SerialConsole.Enabled

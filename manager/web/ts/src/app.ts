@@ -1,6 +1,7 @@
 // The pages with the list and with one VM.
 import { ask, keyed } from "./key";
-import "./page";
+import { showTimes } from "./page";
+import "./charts";
 import "./definition";
 import "./upload";
 
@@ -73,7 +74,7 @@ async function load(address: URL): Promise<void> {
 /** A row shows its screen when one points at its name. */
 let hovered = 0;
 document.addEventListener("mouseover", e => {
-  const link = (e.target as Element).closest<HTMLElement>("[data-thumbnail]");
+  const link = (e.target as Element).closest<HTMLElement>("[data-preview]");
   clearTimeout(hovered);
   document.querySelector("#thumbnail")?.remove();
   if (!link) return;
@@ -89,7 +90,7 @@ document.addEventListener("mouseover", e => {
       document.adoptedStyleSheets = [styles, at];
       document.body.append(box);
     };
-    image.src = keyed(link.dataset.thumbnail!);
+    image.src = keyed(link.dataset.preview!);
   }, 350);
 });
 
@@ -112,11 +113,19 @@ async function loadUsage(): Promise<void> {
     if (!answer.ok) return;
     const template = document.createElement("template");
     template.innerHTML = await answer.text();
+    const fresh = template.content.firstElementChild!;
+    const details = fresh.querySelector("details");
+    if (details) details.open = old.querySelector("details")?.open ?? false;
+    showTimes(fresh);
     old.replaceWith(template.content);
   } catch { /* the stream of the page says that there is no connection */ }
 }
 void loadUsage();
 setInterval(() => void loadUsage(), 30_000);
+setInterval(() => { if (document.querySelector("[data-load][data-soon]")) void loadUsage(); }, 5000);
+
+/** The current tab is in view. */
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 /** A table is filtered by what one types. */
 document.querySelector<HTMLInputElement>("[data-filter]")?.addEventListener("input", e => {

@@ -5,6 +5,9 @@ import { ask } from "./key";
 const form = document.querySelector<HTMLFormElement>("form[data-check]");
 let typing = 0, latest = 0;
 
+/** The hidden field with the suggestion for a field. */
+const suggestion = '[name^="suggested."]';
+
 form?.addEventListener("input", e => {
   const field = e.target as HTMLInputElement;
   if (field.name === "password") {
@@ -51,8 +54,10 @@ async function check(form: HTMLFormElement): Promise<void> {
 
 /** Shows the options of another type. */
 function showOptions(page: Document): void {
-  const old = document.querySelector("#group-options"), fresh = page.querySelector("#group-options");
-  if (old && fresh && names(old) !== names(fresh)) old.replaceWith(fresh);
+  for (const id of ["#group-options", "#group-drivers"]) {
+    const old = document.querySelector(id), fresh = page.querySelector(id);
+    if (old && fresh && names(old) !== names(fresh)) old.replaceWith(fresh);
+  }
 }
 function names(group: Element): string {
   return [...group.querySelectorAll("[name]")].map(f => f.id).join() + (group.querySelector("legend")?.textContent ?? "");
@@ -80,9 +85,9 @@ function showFaults(fresh: HTMLElement): void {
 
 /** Shows another suggestion in a field that the user has not changed. */
 function showSuggestion(field: Element, fresh: Element): void {
-  const suggested = field.querySelector<HTMLInputElement>("[name=suggested]");
-  const other = fresh.querySelector<HTMLInputElement>("[name=suggested]");
-  const input = field.querySelector<HTMLInputElement>("input");
+  const suggested = field.querySelector<HTMLInputElement>(suggestion);
+  const other = fresh.querySelector<HTMLInputElement>(suggestion);
+  const input = field.querySelector<HTMLInputElement>("input, select, textarea");
   if (!suggested || !other || !input || input.value !== suggested.value) return;
   input.value = suggested.value = other.value;
 }
@@ -90,8 +95,8 @@ function showSuggestion(field: Element, fresh: Element): void {
 /** Typing replaces a suggestion. */
 form?.addEventListener("focusin", e => {
   const input = e.target as HTMLInputElement;
-  const suggested = input.parentElement?.querySelector<HTMLInputElement>("[name=suggested]");
-  if (suggested && input.value === suggested.value) input.select();
+  const suggested = input.parentElement?.querySelector<HTMLInputElement>(suggestion);
+  if (suggested && input.type === "text" && input.value === suggested.value) input.select();
 });
 
 /** Shows the definition, unless it is just being changed. */

@@ -1,6 +1,7 @@
 // What every page does: it stays current by the stream of its parts, sends forms without
 // loading itself, asks before what can't be undone, and shows times in the browser's zone.
 import { ask, checkSession, keyed } from "./key";
+import { showThumbnails } from "./thumbnails";
 
 const lang = document.documentElement.lang;
 
@@ -27,6 +28,7 @@ function showPictures(within: ParentNode): void {
   for (const image of within.querySelectorAll<HTMLImageElement>("img[data-src]")) {
     if (!image.src) image.src = keyed(image.dataset.src!);
   }
+  showThumbnails(within);
 }
 
 /** Shows a message for a while. */
