@@ -399,6 +399,9 @@ func sample(name string, state fleet.State) *fleet.VM {
 		Labels: map[string]string{"team": "sales"}, File: "/etc/opt/vmrunner/" + name + ".yaml",
 		Can:    map[fleet.Action]bool{},
 		Drives: []fleet.Drive{{Name: "drive 0", Medium: "debian.iso"}},
+		Cards: []fleet.Card{
+			{Network: "tap", Bridge: "br0", Model: "e1000e", MAC: "52:54:00:00:00:01"}, {Network: "user", Down: true},
+		},
 		Volumes: []fleet.Volume{
 			{
 				Kind: fleet.VirtualDisk, Name: name + "-system", Size: 20 << 30, State: "Ready",

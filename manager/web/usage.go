@@ -108,7 +108,12 @@ func (u *usageView) drawSamples(samples []fleet.Sample, now time.Time) {
 	cpu := growthRates(samples, func(s fleet.Sample) float64 { return s.CPUSeconds })
 	read := growthRates(samples, func(s fleet.Sample) float64 { return float64(s.Read) })
 	written := growthRates(samples, func(s fleet.Sample) float64 { return float64(s.Written) })
-	cpus := func(v float64) string { return u.T("usage.cpus", u.formatDecimal(v)) }
+	cpus := func(v float64) string {
+		if v == 1 {
+			return u.T("usage.onecpu")
+		}
+		return u.T("usage.cpus", u.formatDecimal(v))
+	}
 	bytes := func(v float64) string { return u.formatBytes(int64(v)) }
 	perSecond := func(v float64) string { return u.T("usage.persecond", u.formatBytes(int64(v))) }
 	d.addChart("usage.cpu", cpus, niceDecimal, nil, cpu)

@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, text, `aria-label="Disks, read 127.5 KiB/s, written 2.1 KiB/s"`)
 	require.NotContains(t, text, "<html", "a part of a page")
 	for _, part := range []string{
-		`<span>60 min ago</span><span>now</span>`, `<span>1 CPUs</span><span>0.5 CPUs</span><span>0</span>`,
+		`<span>60 min ago</span><span>now</span>`, `<span>1 CPU</span><span>0.5 CPUs</span><span>0</span>`,
 		`<th scope="col">Host memory</th>`, `<td class="number">read 127.5 KiB/s, written 2.1 KiB/s</td>`,
 	} {
 		require.Contains(t, text, part)

@@ -81,6 +81,9 @@ type valueView struct {
 	Code bool
 }
 
+// Parts returns the text in parts, between which a line can break.
+func (v valueView) Parts() []string { return strings.SplitAfter(v.Text, "/") }
+
 type pictureView struct {
 	words
 	Name, Source string

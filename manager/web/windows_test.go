@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -115,7 +116,10 @@ func TestPicturesOfWindows(t *testing.T) {
 		b.Open(p.http.URL+"/vms/vm-running/"+path, scheme, width)
 		b.Do(name, browser.Holds(`document.querySelector("#notice").textContent && (!document.querySelector("#terminal") ||
 			document.querySelector("[data-state=watching]"))`))
-		b.Do(name, chromedp.Evaluate[chromedp.Void]("void ("+opened+")"), browser.Holds(inside))
+		b.Do(name, chromedp.Evaluate[chromedp.Void]("void ("+opened+")"))
+		if !strings.HasSuffix(name, "-tab") || width > 390 { // on a phone, the page around a tab scrolls
+			b.Do(name, browser.Holds(inside))
+		}
 		b.Picture(fmt.Sprintf("%s-%s-%s-%d", name, language, scheme, width))
 		b.Layout(fmt.Sprintf("%s, %s, %s, %d", name, language, scheme, width))
 	}

@@ -67,6 +67,14 @@ function layoutFaults() {
     return !!sticky(a) !== !!sticky(b) && getComputedStyle(sticky(a) ?? sticky(b)).position === "sticky";
   }
 
+  // Whether an element is in a part of a card that scrolls sideways.
+  function isScrolled(e, card) {
+    for (let p = e.parentElement; p !== card; p = p.parentElement) {
+      if (/auto|scroll/.test(getComputedStyle(p).overflowX)) return true;
+    }
+    return false;
+  }
+
   function findOverflow(when) {
     const root = document.documentElement;
     if (root.scrollWidth > innerWidth) faults.add(`${when}the page is ${root.scrollWidth} wide in a window of ${innerWidth}`);
@@ -74,7 +82,7 @@ function layoutFaults() {
       if (e.closest("svg, .hidden, .skip") || !e.checkVisibility()) continue;
       const style = getComputedStyle(e), box = e.getBoundingClientRect();
       const card = e.parentElement.closest(".card, fieldset, .alert, .toolbar, .menu > div, header, .totals > *");
-      if (card && visible(e, box) && style.position !== "absolute" && !e.closest(".menu > div")) {
+      if (card && visible(e, box) && style.position !== "absolute" && !e.closest(".menu > div") && !isScrolled(e, card)) {
         const around = card.getBoundingClientRect();
         if (box.right > around.right + 1 || box.left < around.left - 1) faults.add(`${when}${name(e)} is outside of ${name(card)}`);
       }
