@@ -6,6 +6,7 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"hash"
+	"io"
 	"strings"
 )
 
@@ -75,6 +76,15 @@ func newHash(algorithm string) hash.Hash {
 		return md5.New()
 	}
 	return sha256.New()
+}
+
+// Verify reads a file, and returns an error if it has another checksum.
+func (c Checksum) Verify(r io.Reader) error {
+	algorithm, h := c.newHash()
+	if _, err := io.Copy(h, r); err != nil {
+		return err
+	}
+	return c.compareWith(Checksum{algorithm, hex.EncodeToString(h.Sum(nil))})
 }
 
 // compareWith compares the checksum with the checksum of the transferred bytes.

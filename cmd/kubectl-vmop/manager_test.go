@@ -49,6 +49,12 @@ func (f *vms) Get(name string) (*fleet.VM, error) { return f.table.Get(name) }
 func (f *vms) Changed() <-chan struct{}           { return f.table.Changed() }
 func (f *vms) Used() fleet.Use                    { return fleet.UseOf(f.table.List()) }
 func (f *vms) Storage() fleet.Storage             { return nil }
+func (f *vms) Attachments() fleet.Attachments     { return nil }
+func (f *vms) Snapshots() fleet.Snapshots         { return nil }
+func (f *vms) Restores() fleet.Restores           { return nil }
+func (f *vms) Copies() fleet.Copies               { return nil }
+func (f *vms) Autostarts() fleet.Autostarts       { return nil }
+func (f *vms) DataDeletion() fleet.DataDeletion   { return nil }
 func (f *vms) Pools() fleet.Pools                 { return onePool{f} }
 
 // onePool contains a pool with the VM d1, which any user can claim.

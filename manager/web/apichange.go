@@ -143,15 +143,21 @@ func (s *Server) apiDelete(w http.ResponseWriter, r *http.Request) error {
 	if !vm.Can[fleet.Delete] {
 		return fleet.Refusal(v.whyImpossible(vm, fleet.Delete))
 	}
+	data, err := booleanParameter(r, "data")
+	if err != nil {
+		return err
+	}
 	left, err := s.opts.Fleet.Left(r.Context(), vm.Name)
 	if err != nil {
 		return err
 	}
 	if !dry {
-		err := s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
-		s.recordAction(r, vm.Name, string(fleet.Delete), err)
+		now, err := s.deleteVM(r, v, vm, data)
 		if err != nil {
 			return err
+		}
+		if data {
+			left = now
 		}
 	}
 	return answerJSON(w, struct {

@@ -14,6 +14,7 @@ func TestClusterImagesOnPages(t *testing.T) {
 	vm := sample("web", fleet.Running)
 	vm.Volumes = append(vm.Volumes, fleet.Volume{
 		Kind: fleet.ClusterVirtualImage, Name: "drivers", State: "Ready", Attachment: "web-drivers-cvi",
+		Detaches: "cvi/drivers",
 	})
 	p := newPlay(t, vm)
 	p.store(

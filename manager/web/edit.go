@@ -129,6 +129,9 @@ type deleteView struct {
 	// Blocked is why it can't be deleted now.
 	Blocked string
 	Left    []string
+	// Own is the data that can be deleted together with the VM; nil if there is none. Data reports that it is.
+	Own  []string
+	Data bool
 }
 
 func (v visit) newDeleteView(vm *fleet.VM) (deleteView, error) {
@@ -137,7 +140,12 @@ func (v visit) newDeleteView(vm *fleet.VM) (deleteView, error) {
 		view.Blocked = v.whyImpossible(vm, fleet.Delete)
 	}
 	var err error
-	view.Left, err = v.s.opts.Fleet.Left(v.ctx, vm.Name)
+	if view.Left, err = v.s.opts.Fleet.Left(v.ctx, vm.Name); err != nil {
+		return view, err
+	}
+	if all := v.s.opts.Fleet.DataDeletion(); all != nil {
+		view.Own, err = all.OwnData(v.ctx, vm.Name)
+	}
 	return view, err
 }
 
@@ -165,13 +173,30 @@ func (s *Server) postDelete(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		view.Wrong, view.Typed = true, typed
+		view.Wrong, view.Typed, view.Data = true, typed, r.PostForm.Get("data") != ""
 		return s.showPage(w, http.StatusUnprocessableEntity, "delete", view)
 	}
-	err = s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
-	s.recordAction(r, vm.Name, string(fleet.Delete), err)
+	_, err = s.deleteVM(r, v, vm, r.PostForm.Get("data") != "")
 	if err != nil {
 		return err
 	}
 	return s.answerChange(w, r, "/")
+}
+
+// deleteVM deletes a VM, with its data if data is true, and logs it. It returns what stays, if that differs from
+// fleet.Definitions.Left.
+func (s *Server) deleteVM(r *http.Request, v visit, vm *fleet.VM, data bool) (left []string, err error) {
+	all := s.opts.Fleet.DataDeletion()
+	what := string(fleet.Delete)
+	switch {
+	case !data:
+		err = s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
+	case all == nil:
+		err = fleet.Refusal(v.T("delete.nodata"))
+	default:
+		what = "delete with data"
+		left, err = all.DeleteWithData(r.Context(), v.who.User, vm.Name)
+	}
+	s.recordAction(r, vm.Name, what, err)
+	return left, err
 }

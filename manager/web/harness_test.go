@@ -41,6 +41,8 @@ type stage struct {
 	conns   chan net.Conn // the other ends of streams
 	disks   *disks        // nil if there are none
 	pools   *poolsOf      // nil if there are none
+
+	machines *machines // nil for a fleet like a cluster
 	defined
 }
 
@@ -48,6 +50,8 @@ type stage struct {
 type disks struct {
 	of   *stage
 	list []fleet.Volume
+	// local reports that the disks are those of one computer.
+	local bool
 
 	uploads map[string][]byte // received data by disk name
 	id      string            // of the last upload
@@ -93,10 +97,24 @@ func stored() (list []fleet.Volume) {
 	return list
 }
 
-func (d *disks) Disks() ([]fleet.Volume, error) {
+func (d *disks) Disks(context.Context) ([]fleet.Volume, error) {
 	d.of.mutex.Lock()
 	defer d.of.mutex.Unlock()
 	return d.list, nil
+}
+
+func (d *disks) NewDisks() fleet.NewDisks {
+	if d.local {
+		return fleet.NewDisks{
+			Kinds: []fleet.VolumeKind{fleet.UploadedFile}, From: []fleet.DiskFrom{fleet.FromUpload},
+			Folder: "/home/joe/.local/share/vmrunner-media", Free: 80 << 30,
+		}
+	}
+	return fleet.NewDisks{
+		Kinds: []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage},
+		From:  []fleet.DiskFrom{fleet.FromBlank, fleet.FromURL, fleet.FromUpload, fleet.FromImage, fleet.FromDisk},
+		Sized: true, Classes: true,
+	}
 }
 
 func (d *disks) CreateDisk(_ context.Context, user string, n fleet.NewDisk) error {
@@ -262,16 +280,137 @@ func (f *stage) Forward(_ context.Context, user, name string, port int) (net.Con
 	return f.stream()
 }
 
-func (d *disks) Attach(_ context.Context, user, vm, disk string) error {
-	return d.of.record("%s attaches %s to %s", user, disk, vm)
+// machines is a stage that can change its VMs like one computer.
+type machines struct {
+	of    *stage
+	local bool
+	notes []string
 }
 
-func (d *disks) Detach(_ context.Context, user, vm, disk string) error {
-	return d.of.record("%s detaches %s from %s", user, disk, vm)
+// Attachments implements fleet.Fleet, like the following methods.
+func (f *stage) Attachments() fleet.Attachments {
+	if f.disks == nil && f.machines == nil {
+		return nil
+	}
+	return f.changes()
 }
 
-func (d *disks) Snapshot(_ context.Context, user, vm string) (string, error) {
-	return vm + "-1", d.of.record("%s makes a snapshot of %s", user, vm)
+func (f *stage) Snapshots() fleet.Snapshots {
+	if f.disks == nil && f.machines == nil {
+		return nil
+	}
+	return f.changes()
+}
+
+func (f *stage) Restores() fleet.Restores {
+	if f.machines == nil {
+		return nil
+	}
+	return f.machines
+}
+
+func (f *stage) Copies() fleet.Copies {
+	if f.machines == nil {
+		return nil
+	}
+	return f.machines
+}
+
+func (f *stage) Autostarts() fleet.Autostarts {
+	if f.machines == nil {
+		return nil
+	}
+	return f.machines
+}
+
+func (f *stage) DataDeletion() fleet.DataDeletion {
+	if f.machines == nil {
+		return nil
+	}
+	return f.machines
+}
+
+func (f *stage) changes() *machines {
+	if f.machines != nil {
+		return f.machines
+	}
+	return &machines{of: f}
+}
+
+func (m *machines) Attachable(context.Context, *fleet.VM) fleet.Attachable {
+	if m.local {
+		return fleet.Attachable{Files: true, Blank: true, Stopped: true, Disks: []string{"/media/debian-13.iso"}}
+	}
+	var a fleet.Attachable
+	prefixes := map[fleet.VolumeKind]string{
+		fleet.VirtualImage: fleet.ImagePrefix, fleet.ClusterVirtualImage: fleet.ClusterImagePrefix,
+	}
+	for _, v := range m.of.disks.list {
+		if v.State != "Failed" && (v.UsedBy == nil || v.Kind != fleet.VirtualDisk) {
+			a.Disks = append(a.Disks, prefixes[v.Kind]+v.Name)
+		}
+	}
+	return a
+}
+
+func (m *machines) Media() []fleet.Medium {
+	if !m.local {
+		return nil
+	}
+	return []fleet.Medium{{Name: "debian-13.iso", File: "/media/debian-13.iso", Size: 700 << 20}}
+}
+
+func (m *machines) Attach(_ context.Context, user, vm string, a fleet.Attachment) error {
+	return m.of.record("%s attaches %s to %s", user, strings.TrimSpace(fmt.Sprint(a.Disk, " ", sizeText(a.Size))), vm)
+}
+
+func sizeText(size int64) string {
+	if size == 0 {
+		return ""
+	}
+	return fmt.Sprint(size)
+}
+
+func (m *machines) Detach(_ context.Context, user, vm, disk string) error {
+	return m.of.record("%s detaches %s from %s", user, disk, vm)
+}
+
+func (m *machines) Grow(_ context.Context, user, vm, disk string, size int64) error {
+	return m.of.record("%s grows %s of %s to %d", user, disk, vm, size)
+}
+
+func (m *machines) Named() bool { return m.local }
+
+func (m *machines) Snapshot(_ context.Context, user, vm, name string) (string, error) {
+	return vm + "-1", m.of.record("%s makes a snapshot of %s%s", user, vm, name)
+}
+
+func (m *machines) Restore(_ context.Context, user, vm, snapshot string, definition bool) error {
+	return m.of.record("%s restores %s from %s %v", user, vm, snapshot, definition)
+}
+
+func (m *machines) DeleteSnapshot(_ context.Context, user, vm, snapshot string) error {
+	return m.of.record("%s deletes %s of %s", user, snapshot, vm)
+}
+
+func (m *machines) Clone(_ context.Context, user, vm, snapshot, to string) error {
+	return m.of.record("%s clones %s %q to %s", user, vm, snapshot, to)
+}
+
+func (m *machines) Rename(_ context.Context, user, vm, to string) ([]string, error) {
+	return m.notes, m.of.record("%s renames %s to %s", user, vm, to)
+}
+
+func (m *machines) SetAutostart(_ context.Context, user, vm string, on bool) error {
+	return m.of.record("%s sets the autostart of %s to %v", user, vm, on)
+}
+
+func (m *machines) OwnData(context.Context, string) ([]string, error) {
+	return []string{"/data/web/disk.img (20 GiB)", "2 snapshots"}, nil
+}
+
+func (m *machines) DeleteWithData(_ context.Context, user, vm string) ([]string, error) {
+	return []string{"/srv/shared.img"}, m.of.record("%s deletes %s with its data", user, vm)
 }
 
 // guests are visitors with a name from a header. "admin" may do everything; others have permissions.

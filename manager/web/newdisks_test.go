@@ -106,9 +106,10 @@ func TestAttachAndSnapshot(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)
 	vm.Volumes = append(vm.Volumes, fleet.Volume{
-		Kind: fleet.VirtualDisk, Name: "data", State: "Ready", Attachment: "web-data",
+		Kind: fleet.VirtualDisk, Name: "data", State: "Ready", Attachment: "web-data", Detaches: "data",
 	}, fleet.Volume{
 		Kind: fleet.VirtualImage, Name: "drivers", State: "Ready", Attachment: "web-drivers-vi",
+		Detaches: "vi/drivers",
 	})
 	vm.Snapshots = []fleet.Snapshot{
 		{Name: "web-2", State: "Failed", Message: "the agent <b>can't</b>", At: then, Consistent: new(false)},
@@ -116,7 +117,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 	}
 	p := newPlay(t, vm)
 	_, page := p.call("GET", "/vms/web/disks", "")
-	require.NotContains(t, page, `id="snapshot"`, "there are none on one computer")
+	require.NotContains(t, page, `id="snapshot"`, "this fleet has none")
 	p.store(stored()...)
 	_, page = p.call("GET", "/vms/web/disks", "")
 	checkPage(t, "a VM with snapshots", "en", page)
@@ -125,11 +126,11 @@ func TestAttachAndSnapshot(t *testing.T) {
 		`<button id="detach-vi/drivers"`, `name="disk" value="vi/drivers"`,
 		`<td><code>web-2</code></td>`, `the agent &lt;b&gt;can&#39;t&lt;/b&gt;`, "Not consistent: as after a power failure",
 		">Consistent<",
+		"use kubectl vmop restore to restore a snapshot",
 	} {
 		require.Contains(t, page, part)
 	}
 	require.NotContains(t, page, `<option>disk-ready</option>`, "a VM has it")
-	require.NotContains(t, page, `<option>disk-failed</option>`)
 	require.NotContains(t, page, "unseen")
 	calls := [][3]string{
 		{"POST", "/vms/web/attach", "disk=other"},

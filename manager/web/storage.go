@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
@@ -22,7 +24,15 @@ func (s *Server) diskRoutes() map[string]pageFunc {
 		"GET /disks/{kind}/{disk}/export":  s.getExport,
 		"POST /vms/{vm}/attach":            s.postAttach,
 		"POST /vms/{vm}/detach":            s.postDetach,
+		"POST /vms/{vm}/grow":              s.postGrow,
 		"POST /vms/{vm}/snapshot":          s.postSnapshot,
+		"POST /vms/{vm}/restore":           s.postRestore,
+		"POST /vms/{vm}/snapshot/delete":   s.postSnapshotDelete,
+		"POST /vms/{vm}/autostart":         s.postAutostart,
+		"GET /vms/{vm}/clone":              s.getClone,
+		"POST /vms/{vm}/clone":             s.postClone,
+		"GET /vms/{vm}/rename":             s.getRename,
+		"POST /vms/{vm}/rename":            s.postRename,
 	}
 }
 
@@ -31,20 +41,31 @@ type disksView struct {
 	frame
 	Table diskTable
 	New   []inputView
+	// Room describes the folder of new files, and the free space there; "" if users don't see it.
+	Room string
 }
 
 // diskTable is the changing part of the page.
 type diskTable struct {
 	words
-	Rows []diskRow
+	// Growing reports that the disks can grow.
+	Growing bool
+	Rows    []diskRow
 }
 
 // A diskRow is a disk or image with the possible actions.
 type diskRow struct {
 	volumeView
 	ID, At, UsedBy string
-	// Upload is the command that uploads the data; "" if no upload is expected.
-	Upload string
+	// Contents describes the contents. Added and LastUse are times, zero if unknown.
+	Contents       string
+	Added, LastUse time.Time
+	// Grow reports whether it can grow. Ask is the question before it is deleted without a page; "" for a page.
+	Grow bool
+	Ask  string
+	// Upload reports whether an upload is expected. Command is a command that uploads the data; "" if there is none.
+	Upload  bool
+	Command string
 	// Export reports whether the data may be downloaded.
 	Export bool
 	Delete linkView
@@ -74,7 +95,11 @@ func (s *Server) getDisks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view.Table, view.New = v.diskTable(list), v.newDiskInputs(list)
+	offer := s.opts.Fleet.Storage().NewDisks()
+	view.Table, view.New = v.diskTable(list), v.newDiskInputs(list, offer)
+	if offer.Folder != "" {
+		view.Room = v.T("disks.room", offer.Folder, v.formatBytes(offer.Free))
+	}
 	view.Live, view.Here = "/live?disks=1", "/disks"
 	return s.showPage(w, http.StatusOK, "disks", view)
 }
@@ -85,7 +110,7 @@ func (v visit) diskList() ([]fleet.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all.Disks()
+	return all.Disks(v.ctx)
 }
 
 // diskParts returns the changing part of the page.
@@ -99,10 +124,15 @@ func (v visit) diskParts() ([]part, error) {
 
 func (v visit) diskTable(list []fleet.Volume) diskTable {
 	table, refused := diskTable{words: v.words}, v.whyRefused(access.Delete, &fleet.VM{})
+	all := v.s.opts.Fleet.Storage()
+	_, exports := all.(fleet.Exports)
+	_, table.Growing = all.(fleet.Growth)
 	for _, of := range list {
 		row := diskRow{
 			volumeView: v.volumeOf(of), ID: string(of.Kind) + "-" + of.Name, UsedBy: strings.Join(of.UsedBy, ", "),
-			At: addressOf(of), Export: of.State == "Ready" || of.State == "Resizing",
+			At: addressOf(of), Export: exports && (of.State == "Ready" || of.State == "Resizing"),
+			Grow: table.Growing, Contents: of.Contents, Added: of.Added, LastUse: of.LastUse,
+			Upload: of.State == "WaitForUserUpload",
 		}
 		row.Delete = linkView{
 			ID: "delete-" + row.ID, Href: row.At + "/delete", Label: v.T("do.delete"), Class: "danger",
@@ -113,35 +143,29 @@ func (v visit) diskTable(list []fleet.Volume) diskTable {
 		} else if refused == "" && row.UsedBy != "" {
 			row.Delete.Refused = v.T("disks.used", row.UsedBy)
 		}
-		if of.State == "WaitForUserUpload" {
-			row.Upload = "kubectl vmop disk upload " + of.Name + " FILE"
-			if of.Kind == fleet.VirtualImage {
-				row.Upload = "kubectl vmop image upload " + of.Name + " FILE"
-			}
+		switch {
+		case of.Kind == fleet.CachedImage:
+			row.Ask = v.T("ask.deleteimage", of.Name)
+		case row.Upload && of.Kind == fleet.VirtualImage:
+			row.Command = "kubectl vmop image upload " + of.Name + " FILE"
+		case row.Upload && of.Kind == fleet.VirtualDisk:
+			row.Command = "kubectl vmop disk upload " + of.Name + " FILE"
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table
 }
 
-// newDiskInputs returns the fields for a new disk.
-func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
-	text := func(name, class string) inputView {
-		return inputView{
-			ID: "f-" + name, Name: name, Kind: textInput, Label: v.T("disks.field." + name), Autocomplete: "off",
-			Class: class,
+// sourceChoices returns the possible sources of a new disk.
+func (v visit) sourceChoices(list []fleet.Volume, offer fleet.NewDisks) (choices []choiceView) {
+	add := func(value, text string) { choices = append(choices, choiceView{value, text, false}) }
+	for _, from := range offer.From {
+		switch from {
+		case fleet.FromBlank, fleet.FromURL, fleet.FromUpload:
+			add(string(from), v.T("disks.from."+string(from)))
+		case fleet.FromImage, fleet.FromDisk, fleet.FromVM:
 		}
 	}
-	kind, from := text("kind", ""), text("from", "")
-	kind.Kind, from.Kind = choiceInput, choiceInput
-	for _, k := range []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage} {
-		choice := choiceView{string(k), v.T("volume.kind." + string(k)), k == fleet.VirtualDisk}
-		kind.Choices = append(kind.Choices, choice)
-	}
-	add := func(value, text string) { from.Choices = append(from.Choices, choiceView{value, text, false}) }
-	add(string(fleet.FromBlank), v.T("disks.from.blank"))
-	add(string(fleet.FromURL), v.T("disks.from.url"))
-	add(string(fleet.FromUpload), v.T("disks.from.upload"))
 	for _, of := range list {
 		switch {
 		case of.Kind == fleet.ClusterVirtualImage && volumeClass(of.State) != "bad":
@@ -150,20 +174,57 @@ func (v visit) newDiskInputs(list []fleet.Volume) []inputView {
 		case of.State != "Ready":
 		case of.Kind == fleet.VirtualImage:
 			add(string(fleet.FromImage)+":"+of.Name, v.T("disks.from.image", of.Name))
-		default:
+		case of.Kind == fleet.VirtualDisk:
 			add("disk:"+of.Name, v.T("disks.from.disk", of.Name))
 		}
 	}
-	name, size := text("name", ""), text("size", "")
-	name.Mandatory, size.Mandatory = true, true
-	size.Placeholder = "20 GiB"
-	class := text("class", "")
-	class.Placeholder = v.T("new.default")
-	return []inputView{name, kind, from, text("url", "forurl"), text("checksum", "forfile"), size, class}
+	return choices
+}
+
+// hiddenInput is the kind of a field that users don't see.
+const hiddenInput = "hidden"
+
+// newDiskInputs returns the fields for a new disk. A field with a single choice is hidden.
+func (v visit) newDiskInputs(list []fleet.Volume, offer fleet.NewDisks) []inputView {
+	text := func(name, class string) inputView {
+		return inputView{
+			ID: "f-" + name, Name: name, Kind: textInput, Label: v.T("disks.field." + name), Autocomplete: "off",
+			Class: class,
+		}
+	}
+	kind, from := text("kind", ""), text("from", "")
+	kind.Kind, from.Kind = choiceInput, choiceInput
+	for i, k := range offer.Kinds {
+		kind.Choices = append(kind.Choices, choiceView{string(k), v.T("volume.kind." + string(k)), i == 0})
+	}
+	from.Choices = v.sourceChoices(list, offer)
+	for _, field := range []*inputView{&kind, &from} {
+		if len(field.Choices) == 1 {
+			field.Kind, field.Value = hiddenInput, field.Choices[0].Value
+		}
+	}
+	name := text("name", "")
+	name.Mandatory = true
+	fields := []inputView{name, kind, from}
+	if slices.Contains(offer.From, fleet.FromURL) {
+		fields = append(fields, text("url", "forurl"))
+	}
+	fields = append(fields, text("checksum", "forfile"))
+	if offer.Sized {
+		size := text("size", "")
+		size.Mandatory, size.Placeholder = true, "20 GiB"
+		fields = append(fields, size)
+	}
+	if offer.Classes {
+		class := text("class", "")
+		class.Placeholder = v.T("new.default")
+		fields = append(fields, class)
+	}
+	return fields
 }
 
 // readNewDisk parses a new disk from fields. Forms and programs use the same fields.
-func (v visit) readNewDisk(get func(field string) string) (d fleet.NewDisk, err error) {
+func (v visit) readNewDisk(get func(field string) string, offer fleet.NewDisks) (d fleet.NewDisk, err error) {
 	from, of, _ := strings.Cut(get("from"), ":")
 	d.Kind, d.Name, d.Class = fleet.VolumeKind(get("kind")), get("name"), get("class")
 	d.From, d.Of = fleet.DiskFrom(from), of
@@ -171,7 +232,7 @@ func (v visit) readNewDisk(get func(field string) string) (d fleet.NewDisk, err 
 		d.Of, d.Checksum = get("url"), get("checksum")
 	}
 	var ok bool
-	if d.Size, ok = parseBytes(get("size")); !ok {
+	if d.Size, ok = parseBytes(get("size")); !ok && (offer.Sized || get("size") != "") {
 		return d, fleet.Refusal(v.T("new.nosize"))
 	}
 	switch d.From {
@@ -195,7 +256,7 @@ func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(fie
 	if err != nil {
 		return err
 	}
-	d, err := v.readNewDisk(get)
+	d, err := v.readNewDisk(get, all.NewDisks())
 	if err != nil {
 		return err
 	}
@@ -224,14 +285,18 @@ func (s *Server) growDisk(w http.ResponseWriter, r *http.Request, text string) e
 	if err != nil {
 		return err
 	}
+	growing, can := all.(fleet.Growth)
+	if !can {
+		return fleet.Refusal(v.T("disks.nogrow"))
+	}
 	return s.changeDisk(w, r, of.Name, "grow", func() error {
-		return all.GrowDisk(r.Context(), v.who.User, of.Kind, of.Name, size)
+		return growing.GrowDisk(r.Context(), v.who.User, of.Kind, of.Name, size)
 	})
 }
 
 // diskOf returns the disk that a request names.
 func diskOf(r *http.Request, all fleet.Storage) (fleet.Volume, error) {
-	list, err := all.Disks()
+	list, err := all.Disks(r.Context())
 	for _, of := range list {
 		if string(of.Kind) == r.PathValue("kind") && of.Name == r.PathValue("disk") {
 			return of, nil
@@ -266,6 +331,7 @@ func (s *Server) changeDisk(w http.ResponseWriter, r *http.Request, name, action
 type diskDeletion struct {
 	frame
 	Name, Kind, At, Size, Typed string
+	Contents                    string
 	Wrong                       bool
 	// Blocked is why it can't be deleted now.
 	Blocked string
@@ -274,7 +340,7 @@ type diskDeletion struct {
 func (v visit) diskDeletion(of fleet.Volume) diskDeletion {
 	view := diskDeletion{
 		frame: v.newFrame(v.T("delete.title", of.Name)), Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)),
-		At: addressOf(of), Size: v.formatBytes(of.Size),
+		At: addressOf(of), Size: v.formatBytes(of.Size), Contents: of.Contents,
 	}
 	if len(of.UsedBy) > 0 {
 		view.Blocked = v.T("disks.used", strings.Join(of.UsedBy, ", "))
@@ -308,6 +374,12 @@ func (s *Server) postDiskDelete(w http.ResponseWriter, r *http.Request) error {
 	of, err := diskOf(r, all)
 	if err != nil {
 		return err
+	}
+	if of.Kind == fleet.CachedImage { // it can be fetched again
+		if !fromScript(r) && r.PostForm.Get("sure") == "" {
+			return s.askConfirmation(w, r, v.T("do.delete"), v.T("ask.deleteimage", of.Name))
+		}
+		return s.deleteDisk(w, r, all, of)
 	}
 	if typed := r.PostForm.Get("name"); typed != of.Name {
 		view := v.diskDeletion(of)

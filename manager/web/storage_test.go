@@ -20,7 +20,7 @@ func TestDisksPage(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	answer, _ := p.call("GET", "/disks", "")
-	require.Equal(t, http.StatusNotFound, answer.StatusCode, "there are none on one computer")
+	require.Equal(t, http.StatusNotFound, answer.StatusCode, "this fleet has none")
 	_, page := p.call("GET", "/", "")
 	require.NotContains(t, page, `href="/disks"`)
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -94,7 +95,7 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	of, err := namedDisk(r)
+	of, err := namedDisk(r, all)
 	if err != nil {
 		return err
 	}
@@ -130,9 +131,9 @@ func (s *Server) apiUpload(w http.ResponseWriter, r *http.Request) error {
 }
 
 // namedDisk returns the disk that a request names, with only its kind and name.
-func namedDisk(r *http.Request) (of fleet.Volume, err error) {
+func namedDisk(r *http.Request, all fleet.Storage) (of fleet.Volume, err error) {
 	of.Kind, of.Name = fleet.VolumeKind(r.PathValue("kind")), r.PathValue("disk")
-	if of.Kind != fleet.VirtualDisk && of.Kind != fleet.VirtualImage {
+	if !slices.Contains(all.NewDisks().Kinds, of.Kind) {
 		return of, errNoDisk
 	}
 	return of, nil
@@ -172,17 +173,30 @@ func (b *steadyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// visibleExports returns the exports of the disks that the visitor may see.
+func (v visit) visibleExports() (fleet.Storage, fleet.Exports, error) {
+	all, err := v.visibleStorage()
+	if err != nil {
+		return nil, nil, err
+	}
+	exports, can := all.(fleet.Exports)
+	if !can {
+		return nil, nil, fleet.Refusal(v.T("export.none"))
+	}
+	return all, exports, nil
+}
+
 // requestExport requests the data of a disk.
 func (s *Server) requestExport(r *http.Request) (of fleet.Volume, request string, err error) {
 	v := s.visitOf(r)
-	all, err := v.visibleStorage()
+	all, exports, err := v.visibleExports()
 	if err != nil {
 		return of, "", err
 	}
 	if of, err = diskOf(r, all); err != nil {
 		return of, "", err
 	}
-	request, err = all.Export(r.Context(), v.who.User, of.Kind, of.Name)
+	request, err = exports.Export(r.Context(), v.who.User, of.Kind, of.Name)
 	s.recordOf(r, "disk", of.Name, "export", err)
 	return of, request, err
 }
@@ -200,7 +214,7 @@ func (s *Server) apiExport(w http.ResponseWriter, r *http.Request) error {
 
 // apiDownload sends the data of an exported disk.
 func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.visitOf(r).visibleStorage()
+	all, exports, err := s.visitOf(r).visibleExports()
 	if err != nil {
 		return err
 	}
@@ -221,11 +235,11 @@ func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 	_ = to.out.SetReadDeadline(time.Time{})
 	ctx, cancel := s.untilLogOut(r, 0)
 	defer cancel()
-	if err := s.awaitExport(ctx, all, of, request); err != nil {
+	if err := s.awaitExport(ctx, exports, of, request); err != nil {
 		return err
 	}
 	_ = to.out.SetWriteDeadline(time.Now().Add(browserStall))
-	err = all.Download(ctx, of.Kind, of.Name, request, to)
+	err = exports.Download(ctx, of.Kind, of.Name, request, to)
 	s.recordOf(r, "disk", of.Name, "download", err)
 	if err != nil && to.Begun() {
 		panic(http.ErrAbortHandler) // a partial file must not look complete
@@ -234,7 +248,7 @@ func (s *Server) apiDownload(w http.ResponseWriter, r *http.Request) error {
 }
 
 // awaitExport waits for exportWait at most until the data can be sent.
-func (s *Server) awaitExport(ctx context.Context, all fleet.Storage, of fleet.Volume, request string) error {
+func (s *Server) awaitExport(ctx context.Context, all fleet.Exports, of fleet.Volume, request string) error {
 	ctx, cancel := context.WithTimeout(ctx, exportWait)
 	defer cancel()
 	for {
@@ -279,7 +293,7 @@ type exportView struct {
 // download.
 func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
 	v := s.visitOf(r)
-	all, err := v.visibleStorage()
+	all, exports, err := v.visibleExports()
 	if err != nil {
 		return err
 	}
@@ -289,7 +303,7 @@ func (s *Server) getExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := exportView{frame: v.newFrame(v.T("export.title", of.Name)), Name: of.Name}
 	var wait fleet.NotYet
-	switch err = all.Exported(of.Kind, of.Name, r.URL.Query().Get("request")); {
+	switch err = exports.Exported(of.Kind, of.Name, r.URL.Query().Get("request")); {
 	case errors.As(err, &wait):
 		view.Text = string(wait)
 		w.Header().Set("Refresh", "2")

@@ -23,6 +23,7 @@ type vmView struct {
 	// Attach is not updated.
 	Attach    attachView
 	Snapshots snapshotsView
+	Autostart autostartView
 	Pending   pendingView
 	Usage     usageView
 	History   historyView
@@ -59,6 +60,7 @@ type addressView struct{ Address, Reach string }
 type alertsView struct {
 	words
 	Why, Level, Advice string
+	Activity           string
 	Problems           []fleet.Problem
 }
 
@@ -103,6 +105,8 @@ type mediaView struct {
 	words
 	Name, Refused string
 	Drives        []fleet.Drive
+	// Media are suggestions.
+	Media []fleet.Medium
 }
 
 type pendingView struct {
@@ -116,7 +120,7 @@ func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 		vmFrame: vmFrame{Head: v.headOf(vm), Alerts: v.alertsOf(vm)}, Facts: v.factsOf(vm),
 		Picture: v.pictureOf(vm), Network: v.networkOf(vm),
 		Size: v.sizeOf(vm), Media: v.mediaOf(vm), Volumes: v.volumesOf(vm), Snapshots: v.snapshotsOf(vm),
-		Pending: v.pendingOf(vm), Usage: v.newUsageView(vm),
+		Autostart: v.autostartOf(vm), Pending: v.pendingOf(vm), Usage: v.newUsageView(vm),
 		History: v.newHistoryView(vm, events),
 	}
 }
@@ -131,7 +135,7 @@ func (v visit) pageLinks(vm *fleet.VM) []linkView {
 	if _, has := v.s.opts.Fleet.(fleet.Logs); has {
 		list = append(list, v.linkTo("log", at+"/history#vmlog", "console", access.Edit, vm))
 	}
-	return list
+	return append(list, v.copyLinks(vm)...)
 }
 
 // vmParts returns the changing parts of the page.
@@ -148,6 +152,7 @@ func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
 		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
 		"vmdisks": view.Volumes, "vmsnapshots": view.Snapshots, "vmnetwork": view.Network,
+		"vmautostart": view.Autostart,
 	})
 }
 
@@ -209,6 +214,7 @@ func (v visit) alertsOf(vm *fleet.VM) alertsView {
 	if vm.Migration == nil {
 		a.Advice = vm.Advice
 	}
+	a.Activity = vm.Activity
 	return a
 }
 
@@ -324,7 +330,11 @@ func (v visit) sizeOf(vm *fleet.VM) sizeView {
 }
 
 func (v visit) mediaOf(vm *fleet.VM) mediaView {
-	return mediaView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), Drives: vm.Drives}
+	view := mediaView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), Drives: vm.Drives}
+	if all := v.s.opts.Fleet.Attachments(); all != nil && len(vm.Drives) > 0 && view.Refused == "" {
+		view.Media = all.Media()
+	}
+	return view
 }
 
 func (v visit) pendingOf(vm *fleet.VM) pendingView {

@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"vmop/manager/access"
 	"vmop/manager/web/fleet"
@@ -20,38 +19,23 @@ type volumesView struct {
 type volumeView struct {
 	words
 	Name, Kind, Size string
+	// Stored is the space that it occupies, Format its format; both are empty if they are unknown.
+	Stored, Format string
 	// State is empty if it is unknown. Why explains it.
 	State  stateView
 	Why    string
 	Source string
-	// Attached reports that the disk can be detached from the running guest, with the name Device.
-	Attached bool
-	Device   string
+	// Detaches is the name for detaching it, Grows for growing it; "" if that is impossible.
+	Detaches, Grows string
 }
 
-// attachView offers disks to attach to a running VM.
+// attachView offers disks to attach to a VM.
 type attachView struct {
 	words
 	Name, Refused string
-	Disks         []string
-}
-
-// snapshotsView shows the snapshots of a VM.
-type snapshotsView struct {
-	words
-	Name, Refused string
-	// Shown reports that this fleet has snapshots.
+	fleet.Attachable
+	// Shown reports that this VM can get disks now.
 	Shown bool
-	Rows  []snapshotView
-}
-
-type snapshotView struct {
-	Name  string
-	State stateView
-	Why   string
-	At    time.Time
-	// Consistent is the word for whether all disks were captured at the same moment; "" while unknown.
-	Consistent string
 }
 
 func (v visit) volumesOf(vm *fleet.VM) volumesView {
@@ -65,54 +49,18 @@ func (v visit) volumesOf(vm *fleet.VM) volumesView {
 // attachableDisks returns the disks that can be attached to a VM when its page is loaded.
 func (v visit) attachableDisks(vm *fleet.VM) attachView {
 	view := attachView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm)}
-	all := v.s.opts.Fleet.Storage()
+	all := v.s.opts.Fleet.Attachments()
 	if all == nil || view.Refused != "" {
 		return view
 	}
-	list, err := all.Disks()
-	if err != nil {
-		return view // the page of disks shows the reason
-	}
-	for _, of := range list {
-		if of.Kind == fleet.VirtualDisk && len(of.UsedBy) == 0 && volumeClass(of.State) != "bad" {
-			view.Disks = append(view.Disks, of.Name)
-		}
-		if of.Kind == fleet.VirtualImage && volumeClass(of.State) != "bad" {
-			view.Disks = append(view.Disks, fleet.ImagePrefix+of.Name)
-		}
-		if of.Kind == fleet.ClusterVirtualImage && volumeClass(of.State) != "bad" {
-			view.Disks = append(view.Disks, fleet.ClusterImagePrefix+of.Name)
-		}
-	}
+	view.Attachable = all.Attachable(v.ctx, vm)
+	view.Shown = len(view.Disks) > 0 || view.Files || view.Blank
 	return view
 }
 
-func (v visit) snapshotsOf(vm *fleet.VM) snapshotsView {
-	view := snapshotsView{
-		words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), Shown: v.s.opts.Fleet.Storage() != nil,
-	}
-	for _, of := range vm.Snapshots {
-		row := snapshotView{
-			Name: of.Name, State: stateView{volumeClass(of.State), v.T("snapshot.state." + of.State)}, At: of.At,
-		}
-		if of.State != "Ready" {
-			row.Why = of.Message
-		}
-		if of.Consistent != nil {
-			row.Consistent = v.T("snapshot.torn")
-			if *of.Consistent {
-				row.Consistent = v.T("snapshot.consistent")
-			}
-		}
-		view.Rows = append(view.Rows, row)
-	}
-	return view
-}
-
-// withDisk returns the visit, VM and storage for a request about a VM and a disk. It requires permission to edit the
-// VM.
-func (s *Server) withDisk(r *http.Request) (visit, *fleet.VM, fleet.Storage, error) {
-	v, all := s.visitOf(r), s.opts.Fleet.Storage()
+// attachmentsOf returns the visit, the VM and the interface for a request that changes the disks of a VM.
+func (s *Server) attachmentsOf(r *http.Request) (visit, *fleet.VM, fleet.Attachments, error) {
+	v, all := s.visitOf(r), s.opts.Fleet.Attachments()
 	if all == nil {
 		return v, nil, nil, errNoPage
 	}
@@ -120,22 +68,39 @@ func (s *Server) withDisk(r *http.Request) (visit, *fleet.VM, fleet.Storage, err
 	return v, vm, all, err
 }
 
+// readAttachment parses a disk to attach from fields. Forms and programs use the same fields.
+func (v visit) readAttachment(disk, size string) (a fleet.Attachment, err error) {
+	a.Disk = strings.TrimSpace(disk)
+	if size = strings.TrimSpace(size); size == "" && a.Disk != "" {
+		return a, nil
+	}
+	var ok bool
+	if a.Size, ok = parseBytes(size); !ok || a.Size <= 0 {
+		return a, fleet.Refusal(v.T("new.nosize"))
+	}
+	return a, nil
+}
+
 func (s *Server) postAttach(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	v, vm, all, err := s.withDisk(r)
+	v, vm, all, err := s.attachmentsOf(r)
 	if err != nil {
 		return err
 	}
-	return s.finishAction(w, r, vm, "attach", all.Attach(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk")))
+	a, err := v.readAttachment(r.PostForm.Get("disk"), r.PostForm.Get("size"))
+	if err != nil {
+		return err
+	}
+	return s.finishAction(w, r, vm, "attach", all.Attach(r.Context(), v.who.User, vm.Name, a))
 }
 
 func (s *Server) postDetach(w http.ResponseWriter, r *http.Request) error {
 	if err := parseForm(w, r); err != nil {
 		return err
 	}
-	v, vm, all, err := s.withDisk(r)
+	v, vm, all, err := s.attachmentsOf(r)
 	disk := r.PostForm.Get("disk")
 	switch {
 	case err != nil:
@@ -146,28 +111,57 @@ func (s *Server) postDetach(w http.ResponseWriter, r *http.Request) error {
 	return s.finishAction(w, r, vm, "detach", all.Detach(r.Context(), v.who.User, vm.Name, disk))
 }
 
-func (s *Server) postSnapshot(w http.ResponseWriter, r *http.Request) error {
-	v, vm, all, err := s.withDisk(r)
+// postGrow grows a disk of a VM.
+func (s *Server) postGrow(w http.ResponseWriter, r *http.Request) error {
+	if err := parseForm(w, r); err != nil {
+		return err
+	}
+	v, vm, all, err := s.attachmentsOf(r)
 	if err != nil {
 		return err
 	}
-	_, err = all.Snapshot(r.Context(), v.who.User, vm.Name)
-	return s.finishAction(w, r, vm, "snapshot", err)
+	size, ok := parseBytes(r.PostForm.Get("size"))
+	if !ok {
+		return fleet.Refusal(v.T("new.nosize"))
+	}
+	return s.finishAction(w, r, vm, "grow", all.Grow(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk"), size))
 }
 
 // apiAttach attaches a disk to a VM.
 func (s *Server) apiAttach(w http.ResponseWriter, r *http.Request) error {
-	v, vm, all, err := s.withDisk(r)
+	v, vm, all, err := s.attachmentsOf(r)
 	if err != nil {
 		return err
 	}
 	return s.carryOutAPI(w, r, vm, "attach", func() error {
-		return all.Attach(r.Context(), v.who.User, vm.Name, r.PathValue("disk"))
+		return all.Attach(r.Context(), v.who.User, vm.Name, fleet.Attachment{Disk: r.PathValue("disk")})
+	})
+}
+
+// apiAttachNew attaches a file or a new disk to a VM.
+func (s *Server) apiAttachNew(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.attachmentsOf(r)
+	if err != nil {
+		return err
+	}
+	var wanted struct {
+		File string `json:"file"`
+		Size string `json:"size"`
+	}
+	if err := bodyJSON(w, r, &wanted); err != nil {
+		return err
+	}
+	a, err := v.readAttachment(wanted.File, wanted.Size)
+	if err != nil {
+		return err
+	}
+	return s.carryOutAPI(w, r, vm, "attach", func() error {
+		return all.Attach(r.Context(), v.who.User, vm.Name, a)
 	})
 }
 
 func (s *Server) apiDetach(w http.ResponseWriter, r *http.Request) error {
-	v, vm, all, err := s.withDisk(r)
+	v, vm, all, err := s.attachmentsOf(r)
 	if err != nil {
 		return err
 	}
@@ -176,34 +170,47 @@ func (s *Server) apiDetach(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (s *Server) apiSnapshot(w http.ResponseWriter, r *http.Request) error {
-	v, vm, all, err := s.withDisk(r)
+// apiGrow grows a disk of a VM.
+func (s *Server) apiGrow(w http.ResponseWriter, r *http.Request) error {
+	v, vm, all, err := s.attachmentsOf(r)
 	if err != nil {
 		return err
 	}
-	return s.carryOutAPI(w, r, vm, "snapshot", func() error {
-		_, err := all.Snapshot(r.Context(), v.who.User, vm.Name)
+	var wanted struct {
+		Size string `json:"size"`
+	}
+	if err := bodyJSON(w, r, &wanted); err != nil {
 		return err
+	}
+	size, ok := parseBytes(wanted.Size)
+	if !ok {
+		return fleet.Refusal(v.T("new.nosize"))
+	}
+	return s.carryOutAPI(w, r, vm, "grow", func() error {
+		return all.Grow(r.Context(), v.who.User, vm.Name, r.PathValue("disk"), size)
 	})
 }
 
 func (v visit) volumeOf(of fleet.Volume) volumeView {
-	view := volumeView{words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source}
-	if view.Attached = of.Attachment != ""; view.Attached {
+	view := volumeView{
+		words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source,
+		Format: of.Format, Detaches: of.Detaches, Grows: of.Grows,
+	}
+	if of.Attachment != "" {
 		view.Kind += " – " + v.T("volume.attached")
-		switch view.Device = of.Name; of.Kind {
-		case fleet.VirtualImage:
-			view.Device = fleet.ImagePrefix + of.Name
-		case fleet.ClusterVirtualImage:
-			view.Device = fleet.ClusterImagePrefix + of.Name
-		case fleet.OwnDisk, fleet.VirtualDisk, fleet.CDDrive, fleet.FileDisk:
-		}
 	}
 	if of.Size > 0 {
 		view.Size = v.formatBytes(of.Size)
 	}
-	if of.Source == "" && of.Kind != fleet.CDDrive && of.Kind != fleet.FileDisk && of.State != "Missing" {
-		view.Source = v.T("volume.blank")
+	if of.Stored > 0 {
+		view.Stored = v.formatBytes(of.Stored)
+	}
+	if of.Source == "" && of.State != "Missing" {
+		switch of.Kind {
+		case fleet.OwnDisk, fleet.VirtualDisk, fleet.VirtualImage, fleet.ClusterVirtualImage:
+			view.Source = v.T("volume.blank")
+		case fleet.CDDrive, fleet.FileDisk, fleet.UploadedFile, fleet.CachedImage, fleet.DeletedVMData:
+		}
 	}
 	if of.State == "" {
 		return view

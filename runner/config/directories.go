@@ -62,6 +62,16 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 	return filepath.Join(base, programDir, c.VM.Name), nil
 }
 
+// UploadsDirectory returns the folder for files that users upload for several VMs. It is next to the folder with the
+// default data directories, one of which is dataDir; "" if dataDir is another directory.
+func UploadsDirectory(dataDir string) string {
+	root := filepath.Dir(dataDir)
+	if filepath.Base(root) != programDir {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(root), programDir+"-media")
+}
+
 // Folder returns the folder for the configurations of named VMs: $XDG_CONFIG_HOME/vmrunner, otherwise
 // ~/.config/vmrunner; empty if neither XDG_CONFIG_HOME nor HOME is set.
 func (env Env) Folder() string {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"time"
 
 	"vmop/internal/yamlfile"
 	"vmop/runner/adopt/lock"
@@ -74,6 +76,27 @@ func (inv *Inventory) CloneSnapshot(
 	}
 	file, _, err = inv.Create(ctx, to, vm.Place.System, text, KeepData)
 	return file, err
+}
+
+// CloneVM creates a new VM like CloneSnapshot, with copies of the current disks of a VM. Until it has copied them, the
+// VM has one more snapshot.
+func (inv *Inventory) CloneVM(
+	ctx context.Context, name, to string, tell func(snapshot.Progress),
+) (file string, err error) {
+	if err := checkNewName(to); err != nil {
+		return "", err
+	}
+	if slices.Contains(inv.Names(), to) {
+		return "", fmt.Errorf("clone %s to %s: %w", name, to, ErrExists)
+	}
+	called := "clone-" + snapshot.DefaultName(time.Now())
+	if _, err := inv.CreateSnapshot(ctx, name, called, true, tell); err != nil {
+		return "", err
+	}
+	defer func() { // without the caller's cancellation, which would leave the snapshot
+		err = errors.Join(err, inv.RemoveSnapshot(context.WithoutCancel(ctx), name, called))
+	}()
+	return inv.CloneSnapshot(ctx, name, called, to, tell)
 }
 
 // cloneOrigins records the disks of a clone. They have the same sources as the original disks.

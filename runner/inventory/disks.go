@@ -53,10 +53,11 @@ func (inv *Inventory) Disks(ctx context.Context, name string) ([]Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return vm.listDisks()
+	return vm.Disks()
 }
 
-func (vm *VM) listDisks() (list []Disk, err error) {
+// Disks returns the disks of the VM.
+func (vm *VM) Disks() (list []Disk, err error) {
 	if vm.Config == nil {
 		return nil, cmp.Or(vm.Fault, fmt.Errorf("the configuration of %s is not known", vm.Name))
 	}

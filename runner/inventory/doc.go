@@ -11,6 +11,8 @@
 //	service.go     a runner as a service of systemd; autostart
 //	draft.go       the text of a new configuration, from a few fields
 //	disks.go       the disks of a VM: create, import, resize, export
+//	media.go       uploaded files, for several VMs
+//	upload.go      receives a file in pieces
 //	create.go      a new configuration; deletion
 //	edit.go        checks a configuration before it is saved, and computes what it changes
 //

@@ -1,7 +1,10 @@
 package inventory
 
 import (
+	"context"
+	"errors"
 	"net/url"
+	"time"
 
 	"vmop/runner/prepare/images"
 )
@@ -18,11 +21,7 @@ type KnownImage struct {
 // KnownImages returns the images with names, sorted by name. system chooses the lists and the cache of the computer
 // instead of the user.
 func (inv *Inventory) KnownImages(system bool) (all []KnownImage, err error) {
-	place, err := inv.Place(system)
-	if err != nil {
-		return nil, err
-	}
-	cache, err := images.NewCache(place.Env)
+	cache, err := inv.placeCache(system)
 	if err != nil {
 		return nil, err
 	}
@@ -38,4 +37,51 @@ func (inv *Inventory) KnownImages(system bool) (all []KnownImage, err error) {
 		all = append(all, image)
 	}
 	return all, nil
+}
+
+// A CachedImage is an image that was fetched for disks, and that can be fetched again.
+type CachedImage struct {
+	// ID is unique. Source is the requested image: a name or a URL without a password. URL is where it came from.
+	ID, Source, URL string
+	// Size is the size of the disk, Stored the space that the image occupies, both in bytes.
+	Size, Stored int64
+	// Fetched is when it was fetched. Used is when a disk was last created from it; zero if unknown.
+	Fetched, Used time.Time
+}
+
+// CachedImages returns the images in the cache of the user, or of the computer if system is true, sorted by source.
+func (inv *Inventory) CachedImages(system bool) (all []CachedImage, err error) {
+	cache, err := inv.placeCache(system)
+	if err != nil {
+		return nil, err
+	}
+	list, err := cache.Images()
+	for _, i := range list {
+		all = append(all, CachedImage{
+			ID: i.ID, Source: i.Source, URL: i.URL, Size: i.Size, Stored: i.Stored, Fetched: i.Fetched, Used: i.Used,
+		})
+	}
+	return all, err
+}
+
+// RemoveCachedImage removes an image from the cache by its ID. Disks that were created from it stay. The error is
+// ErrUnknown if the cache doesn't contain the image. An image that a process is using isn't removed.
+func (inv *Inventory) RemoveCachedImage(ctx context.Context, system bool, id string) error {
+	cache, err := inv.placeCache(system)
+	if err != nil {
+		return err
+	}
+	if _, err = cache.Remove(ctx, id); errors.Is(err, images.ErrAbsent) {
+		return errors.Join(err, ErrUnknown)
+	}
+	return err
+}
+
+// placeCache returns the image cache of the user, or of the computer.
+func (inv *Inventory) placeCache(system bool) (*images.Cache, error) {
+	place, err := inv.Place(system)
+	if err != nil {
+		return nil, err
+	}
+	return images.NewCache(place.Env)
 }

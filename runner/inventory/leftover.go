@@ -195,6 +195,12 @@ func (l *Leftover) removeLeftover() (err error) {
 	return nil
 }
 
+// dataRoot returns the folder with the default data directories of VMs.
+func (p *Place) dataRoot() (string, error) {
+	dir, err := (&config.Config{VM: vmspec.Spec{Name: "x"}}).DataDirectory(p.Env)
+	return filepath.Dir(dir), err
+}
+
 // Orphans returns the data directories of deleted VMs, sorted by name.
 func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) {
 	vms, err := inv.List(ctx)
@@ -212,11 +218,10 @@ func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) 
 		}
 	}
 	for i := range inv.opts.Places {
-		root, err := (&config.Config{VM: vmspec.Spec{Name: "x"}}).DataDirectory(inv.opts.Places[i].Env)
+		root, err := inv.opts.Places[i].dataRoot()
 		if err != nil {
 			continue // this place has no data directories
 		}
-		root = filepath.Dir(root)
 		entries, _ := os.ReadDir(root) // it may belong to another user
 		for _, e := range entries {
 			dir := filepath.Join(root, e.Name())
@@ -235,6 +240,16 @@ func (inv *Inventory) Orphans(ctx context.Context) (list []Leftover, err error) 
 	}
 	slices.SortStableFunc(list, func(a, b Leftover) int { return strings.Compare(a.VM, b.VM) })
 	return list, nil
+}
+
+// OwnData returns the data that Delete removes with the option Disks: the contents of the VM's default data directory;
+// nil if there are none.
+func (inv *Inventory) OwnData(ctx context.Context, name string) (*Leftover, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil || vm.Place == nil || !vm.usualDataDir() {
+		return nil, err
+	}
+	return leftoverIn(vm.Name, vm.DataDir)
 }
 
 // Orphan returns the data of a deleted VM. The error is ErrUnknown if there is no data.

@@ -32,6 +32,35 @@ type Service struct {
 	Autostart bool
 }
 
+// UserServices reports whether systemd manages services of this user.
+func (inv *Inventory) UserServices(ctx context.Context) bool {
+	place, err := inv.Place(false)
+	if err != nil || place.Detached {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemdTime)
+	defer cancel()
+	_, err = place.runSystemctl(ctx, "show", "--property=Version")
+	return err == nil
+}
+
+// CanAutostart reports whether the VM has, or Autostart can install, a service of systemd. services is the result of
+// UserServices.
+func (vm *VM) CanAutostart(services bool) bool {
+	switch {
+	case vm.Place == nil, vm.Place.Detached, unitName(vm.Name) == "":
+		return false
+	case vm.Service.Unit != "":
+		return true
+	}
+	return services && !vm.Place.System
+}
+
+// StartsAtBoot reports whether an automatic start happens when the computer boots, and not when its user logs in.
+func (inv *Inventory) StartsAtBoot(vm *VM) bool {
+	return vm.Place != nil && (vm.Place.System || canLinger(inv.opts.Env.UserName))
+}
+
 // stateOfVM returns the state of a service's VM without a visible runner; empty if the VM isn't running.
 func (s Service) stateOfVM() State {
 	switch s.Active {

@@ -19,6 +19,14 @@ func (inv *Inventory) Snapshots(ctx context.Context, name string) ([]snapshot.De
 	return snapshot.List(vm.DataDir)
 }
 
+// Snapshots returns the snapshots of the VM like [Inventory.Snapshots].
+func (vm *VM) Snapshots() ([]snapshot.Description, error) {
+	if vm.DataDir == "" {
+		return nil, nil
+	}
+	return snapshot.List(vm.DataDir)
+}
+
 // CreateSnapshot creates a snapshot of a VM. An empty name is replaced by the time. For a running VM the runner
 // creates the snapshot; if freeze is true and it is possible, the guest's file systems are frozen.
 func (inv *Inventory) CreateSnapshot(

@@ -1,11 +1,13 @@
 package prepare
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes/confinement"
 )
@@ -33,6 +35,7 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 	}
 	return confinement.Facts{
 		Media: vm.cdFiles(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.basesOf, NBD: vm.nbdNeeds(),
+		Uploads:      config.UploadsDirectory(vm.DataDir),
 		Copies:       filepath.Dir(vm.CopySocket()),
 		HostLoopback: vm.WholeSpec().ReachesLoopback(vmspec.NetworkUser), Pod: vm.Config.Resource != "",
 	}
@@ -89,11 +92,12 @@ func (vm *VM) deniedMedia(media map[int]string) map[int]string {
 		return nil
 	}
 	machine := vm.ConfinementOf(len(vm.Plan.Helpers))
+	facts := vm.beyondThePlan()
 	reasons := map[int]string{}
 	for i, file := range media {
 		if strings.HasPrefix(file, "/") && !machine.MayRead(file) {
 			reasons[i] = fmt.Sprintf("change the medium to %s: the kernel lets QEMU read only the folders of the media that "+
-				"the VM was started with, and %s; restart the VM, or put the file there", file, vm.beyondThePlan().Images())
+				"the VM was started with, and %s; restart the VM, or put the file there", file, cmp.Or(facts.Uploads, facts.Images()))
 		}
 	}
 	return reasons

@@ -15,6 +15,9 @@ type Facts struct {
 	// Repository is the folder for the images of media. It is always allowed, independent of the media in the
 	// drives at the start of the VM. Empty means DefaultRepository.
 	Repository string
+	// Uploads is the folder for files that users upload for several VMs. QEMU may read the media in it, like those in
+	// Repository; "" if there is none.
+	Uploads string
 	// Home is the user's home folder, or empty.
 	Home string
 	// Bases returns the files that an overlay image depends on, according to its header. It may be nil.

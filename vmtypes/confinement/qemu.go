@@ -44,6 +44,9 @@ func qemuDomain(p *plan.Plan, facts Facts) Domain {
 		case plan.Medium:
 			r.setReason("the medium in "+rule.Device+" can be changed", nil)
 			r.addRules(Read, facts.Images())
+			if facts.Uploads != "" {
+				r.addRules(Read, facts.Uploads)
+			}
 			if file := facts.Media[rule.Drive]; strings.HasPrefix(file, "/") {
 				r.addRules(Read, facts.mediumFolder(file))
 			}

@@ -81,6 +81,8 @@ type Offer struct {
 	Images bool
 	// Known are the images with names that the first disk can be a copy of, sorted by name; nil if there are none.
 	Known []KnownImage
+	// Media are the uploaded images that the VM can start from, or that a CD drive can contain; nil if there are none.
+	Media []Medium
 	// User and Keys are suggested for the log-in of a VM from such an image: a user name, and public SSH keys.
 	User string
 	Keys []string

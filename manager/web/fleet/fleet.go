@@ -134,8 +134,15 @@ type Fleet interface {
 	// each change, until ctx is done. Keep calls short: each uses resources of the cluster.
 	Events(ctx context.Context, name string) (<-chan []Event, error)
 	Definitions
-	// Storage returns the disks that outlive VMs; nil if this fleet has none.
+	// Storage returns the disks and images that outlive VMs; nil if this fleet has none.
 	Storage() Storage
+	// Attachments, Snapshots, Restores, Copies, Autostarts and DataDeletion change VMs; nil if this fleet can't.
+	Attachments() Attachments
+	Snapshots() Snapshots
+	Restores() Restores
+	Copies() Copies
+	Autostarts() Autostarts
+	DataDeletion() DataDeletion
 	// Pools returns the pools of VMs; nil if this fleet has none.
 	Pools() Pools
 

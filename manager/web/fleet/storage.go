@@ -14,33 +14,48 @@ const (
 )
 
 // A Storage contains disks and images that outlive VMs. All methods are safe for concurrent use. Errors are those that
-// Fleet describes; ErrNotFound means that the disk doesn't exist.
+// Fleet describes; ErrNotFound means that the disk doesn't exist. A storage that also implements Growth or Exports
+// grows or sends disks.
 type Storage interface {
 	// Disks returns the disks and images, sorted by kind and name.
-	Disks() ([]Volume, error)
+	Disks(ctx context.Context) ([]Volume, error)
+	// NewDisks describes the disks and images that users can create.
+	NewDisks() NewDisks
 	// CreateDisk creates a disk or image. user is the requesting user, for records.
 	CreateDisk(ctx context.Context, user string, d NewDisk) error
-	// GrowDisk grows a disk or image to a size in bytes.
-	GrowDisk(ctx context.Context, user string, kind VolumeKind, name string, size int64) error
 	// DeleteDisk deletes a disk or image with its data. It is refused while a VM uses or names it.
 	DeleteDisk(ctx context.Context, user string, kind VolumeKind, name string) error
-
 	// Upload sends a piece of a file that becomes the data of a disk, and returns the progress of the upload. NotYet
 	// means that the disk isn't ready for it yet. After any other error except a Refusal, the piece may have been lost.
 	Upload(ctx context.Context, kind VolumeKind, name string, p Piece) (Upload, error)
+}
+
+// Growth grows the disks of a Storage.
+type Growth interface {
+	// GrowDisk grows a disk or image to a size in bytes.
+	GrowDisk(ctx context.Context, user string, kind VolumeKind, name string, size int64) error
+}
+
+// Exports sends the disks of a Storage.
+type Exports interface {
 	// Export requests the data of a disk, and returns the request, which Download needs.
 	Export(ctx context.Context, user string, kind VolumeKind, name string) (request string, err error)
 	// Exported returns nil if the requested data can be downloaded now, and NotYet or a Refusal otherwise.
 	Exported(kind VolumeKind, name, request string) error
 	// Download writes the requested data to a DiskWriter, and ends the export.
 	Download(ctx context.Context, kind VolumeKind, name, request string, to DiskWriter) error
+}
 
-	// Attach attaches a disk to a VM while its guest is running, or as soon as it runs. Detach detaches it. Both return
-	// when the action has begun; the VM shows the result. An image is named with ImagePrefix or ClusterImagePrefix.
-	Attach(ctx context.Context, user, vm, disk string) error
-	Detach(ctx context.Context, user, vm, disk string) error
-	// Snapshot begins a snapshot of all disks of a VM, and returns its name.
-	Snapshot(ctx context.Context, user, vm string) (name string, err error)
+// NewDisks are the disks and images that users can create in a Storage.
+type NewDisks struct {
+	// Kinds are the possible kinds, the usual first. From are the possible sources, the usual first.
+	Kinds []VolumeKind
+	From  []DiskFrom
+	// Sized reports whether a new disk needs a size. Classes reports whether it can have a storage class.
+	Sized, Classes bool
+	// Folder is where the data is stored; "" if users don't see it. Free is the free space there in bytes.
+	Folder string
+	Free   int64
 }
 
 // A Snapshot is a snapshot of a VM.
@@ -54,7 +69,12 @@ type Snapshot struct {
 	Consistent *bool `json:"consistent,omitempty"`
 	// At is the captured moment or, until that is known, the time of the request.
 	At time.Time `json:"at,omitzero"`
+	// Stored is the space that the snapshot occupies in bytes; 0 if unknown.
+	Stored int64 `json:"stored,omitempty"`
 }
+
+// DisksOmitted is the reason of a complete snapshot without some disks, which its message lists.
+const DisksOmitted = "DisksOmitted"
 
 // SnapshotStates returns all states of snapshots.
 func SnapshotStates() []string {

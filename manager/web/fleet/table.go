@@ -45,6 +45,13 @@ func (t *Table) Remove(name string) {
 	}
 }
 
+// Touch reports a change outside of the table, such as of a Storage.
+func (t *Table) Touch() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.hasChanged(t.sorted)
+}
+
 func (t *Table) hasChanged(sorted []*VM) {
 	t.sorted = sorted
 	if t.changed != nil {
@@ -89,8 +96,26 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Storage returns nil: disks are files of their VMs.
+// Storage returns nil: a Table has no disks.
 func (t *Table) Storage() Storage { return nil }
+
+// Attachments returns nil, like the following methods: a Table can't change VMs.
+func (t *Table) Attachments() Attachments { return nil }
+
+// Snapshots returns nil.
+func (t *Table) Snapshots() Snapshots { return nil }
+
+// Restores returns nil.
+func (t *Table) Restores() Restores { return nil }
+
+// Copies returns nil.
+func (t *Table) Copies() Copies { return nil }
+
+// Autostarts returns nil.
+func (t *Table) Autostarts() Autostarts { return nil }
+
+// DataDeletion returns nil.
+func (t *Table) DataDeletion() DataDeletion { return nil }
 
 // Used returns the total size of all guests.
 func (t *Table) Used() Use { return UseOf(t.List()) }

@@ -1,5 +1,7 @@
 package fleet
 
+import "time"
+
 // A Volume is a disk, an image or a CD drive, of a VM or of a fleet's Storage.
 type Volume struct {
 	Kind VolumeKind `json:"kind"`
@@ -8,6 +10,9 @@ type Volume struct {
 	Name string `json:"name"`
 	// Size in bytes; 0 if unknown.
 	Size int64 `json:"size,omitempty"`
+	// Stored is the space that it occupies in bytes; 0 if unknown. Format is the format of its file; "" if unknown.
+	Stored int64  `json:"stored,omitempty"`
+	Format string `json:"format,omitempty"`
 	// State is a phase of a disk or attachment (package api/v1); "" if unknown. Reason explains it with a word for
 	// programs, Message with an English text for people.
 	State   string `json:"state,omitempty"`
@@ -22,6 +27,14 @@ type Volume struct {
 	UsedBy []string `json:"usedBy,omitempty"`
 	// Attachment is the name of the attachment of a disk to the running guest; "" for a disk of the definition.
 	Attachment string `json:"attachment,omitempty"`
+	// Detaches is its name for Attachments.Detach, and Grows its name for Attachments.Grow; "" if that is impossible.
+	Detaches string `json:"detaches,omitempty"`
+	Grows    string `json:"grows,omitempty"`
+	// Added is when it was created, and LastUse when a disk was last created from it; zero if unknown.
+	Added   time.Time `json:"added,omitzero"`
+	LastUse time.Time `json:"lastUse,omitzero"`
+	// Contents describes its contents in English; "" if unknown.
+	Contents string `json:"contents,omitempty"`
 }
 
 // VolumeKind is the kind of a Volume.
@@ -34,12 +47,18 @@ const (
 	VirtualImage        VolumeKind = "VirtualImage"
 	ClusterVirtualImage VolumeKind = "ClusterVirtualImage" // for all namespaces; read-only here
 	CDDrive             VolumeKind = "CD"
-	FileDisk            VolumeKind = "File" // a file or device of this computer
+	FileDisk            VolumeKind = "File"          // a file or device of this computer
+	UploadedFile        VolumeKind = "UploadedFile"  // an uploaded CD or disk image of this computer
+	CachedImage         VolumeKind = "CachedImage"   // fetched for new disks; it can be fetched again
+	DeletedVMData       VolumeKind = "DeletedVMData" // data of a VM that was deleted on this computer
 )
 
 // VolumeKinds returns all kinds.
 func VolumeKinds() []VolumeKind {
-	return []VolumeKind{OwnDisk, VirtualDisk, VirtualImage, ClusterVirtualImage, CDDrive, FileDisk}
+	return []VolumeKind{
+		OwnDisk, VirtualDisk, VirtualImage, ClusterVirtualImage, CDDrive, FileDisk, UploadedFile,
+		CachedImage, DeletedVMData,
+	}
 }
 
 // VolumeStates returns all states of volumes.

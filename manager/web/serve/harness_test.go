@@ -46,6 +46,12 @@ func (s *stage) Get(name string) (*fleet.VM, error) { return s.table.Get(name) }
 func (s *stage) Changed() <-chan struct{}           { return s.table.Changed() }
 func (s *stage) Used() fleet.Use                    { return fleet.UseOf(s.table.List()) }
 func (s *stage) Storage() fleet.Storage             { return nil }
+func (s *stage) Attachments() fleet.Attachments     { return nil }
+func (s *stage) Snapshots() fleet.Snapshots         { return nil }
+func (s *stage) Restores() fleet.Restores           { return nil }
+func (s *stage) Copies() fleet.Copies               { return nil }
+func (s *stage) Autostarts() fleet.Autostarts       { return nil }
+func (s *stage) DataDeletion() fleet.DataDeletion   { return nil }
 func (s *stage) Pools() fleet.Pools                 { return nil }
 
 // Console returns a console that echoes its input.

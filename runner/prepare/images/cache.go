@@ -55,6 +55,8 @@ type Cached struct {
 	Stored int64 `json:"stored,omitempty"`
 	// Fetched is when the image was fetched.
 	Fetched time.Time `json:"fetched"`
+	// Used is when a disk was last created from the image; zero if unknown.
+	Used time.Time `json:"used,omitzero"`
 }
 
 // Suffixes of files in the cache.
@@ -115,6 +117,8 @@ func (c *Cache) holdImage(ctx context.Context, s Source, tell func(Progress)) (*
 			return nil, err
 		}
 		if about, err := c.cachedImage(id); err == nil {
+			now := time.Now()
+			_ = os.Chtimes(c.pathOf(id, lockSuffix), now, now) // only the shown time of the last use depends on it
 			return &held{about, c.pathOf(id, imageSuffix), shared}, nil
 		}
 		if err := shared.releaseLock(); err != nil {
@@ -160,6 +164,10 @@ func (c *Cache) cachedImage(id string) (Cached, error) {
 		about.Stored = s.Blocks * sector
 	}
 	about.ID, about.Size = id, info.Size()
+	// The lock of an image that was only fetched is older than the image.
+	if used, e := os.Stat(c.pathOf(id, lockSuffix)); e == nil && !used.ModTime().Before(about.Fetched) {
+		about.Used = used.ModTime().UTC().Truncate(time.Second)
+	}
 	return about, err
 }
 

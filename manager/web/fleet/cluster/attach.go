@@ -41,8 +41,59 @@ func nameWithWord(text string) string {
 	return "disk " + text
 }
 
-// Attach implements fleet.Storage.
-func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
+// Attachments implements fleet.Fleet.
+func (f *Fleet) Attachments() fleet.Attachments { return f }
+
+// Snapshots implements fleet.Fleet.
+func (f *Fleet) Snapshots() fleet.Snapshots { return f }
+
+// Restores returns nil, like Copies: these need more than one object, which kubectl vmop creates.
+func (f *Fleet) Restores() fleet.Restores { return nil }
+
+// Copies implements fleet.Fleet.
+func (f *Fleet) Copies() fleet.Copies { return nil }
+
+// Autostarts returns nil: the run policy of a VM decides.
+func (f *Fleet) Autostarts() fleet.Autostarts { return nil }
+
+// DataDeletion returns nil: claims and disks have their own lifecycle.
+func (f *Fleet) DataDeletion() fleet.DataDeletion { return nil }
+
+// Attachable implements fleet.Attachments.
+func (f *Fleet) Attachable(ctx context.Context, _ *fleet.VM) (a fleet.Attachable) {
+	list, err := f.Disks(ctx)
+	if err != nil {
+		return a // the page of disks shows the reason
+	}
+	for _, of := range list {
+		usable := of.State != string(v1.DiskFailed) && of.State != missing
+		switch {
+		case !usable, of.Kind == fleet.VirtualDisk && len(of.UsedBy) > 0:
+		case of.Kind == fleet.VirtualDisk:
+			a.Disks = append(a.Disks, of.Name)
+		case of.Kind == fleet.VirtualImage:
+			a.Disks = append(a.Disks, fleet.ImagePrefix+of.Name)
+		case of.Kind == fleet.ClusterVirtualImage:
+			a.Disks = append(a.Disks, fleet.ClusterImagePrefix+of.Name)
+		}
+	}
+	return a
+}
+
+// Media implements fleet.Attachments. CD drives of a cluster have no uploaded images.
+func (f *Fleet) Media() []fleet.Medium { return nil }
+
+// Grow implements fleet.Attachments.
+func (f *Fleet) Grow(context.Context, string, string, string, int64) error {
+	return fleet.Refusal("a VM's own disk grows with the size in the VM's definition, and another disk on the page of disks")
+}
+
+// Attach implements fleet.Attachments.
+func (f *Fleet) Attach(ctx context.Context, user, name string, which fleet.Attachment) error {
+	diskName := which.Disk
+	if diskName == "" {
+		return fleet.Refusal("a blank disk needs a name: create it on the page of disks, and attach it by name")
+	}
 	vm, err := f.findVM(name)
 	if err != nil {
 		return err
@@ -69,7 +120,7 @@ func (f *Fleet) Attach(ctx context.Context, user, name, diskName string) error {
 	return nil
 }
 
-// Detach implements fleet.Storage.
+// Detach implements fleet.Attachments.
 func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 	vm, err := f.findVM(name)
 	if err != nil {
@@ -99,8 +150,14 @@ func (f *Fleet) Detach(ctx context.Context, user, name, diskName string) error {
 	return nil
 }
 
-// Snapshot implements fleet.Storage. The name contains the time, as with kubectl vmop.
-func (f *Fleet) Snapshot(ctx context.Context, user, name string) (string, error) {
+// Named implements fleet.Snapshots. The name contains the time, as with kubectl vmop.
+func (f *Fleet) Named() bool { return false }
+
+// Snapshot implements fleet.Snapshots.
+func (f *Fleet) Snapshot(ctx context.Context, user, name, called string) (string, error) {
+	if called != "" {
+		return "", fleet.Refusal("snapshots in a cluster are named after the VM and the time; leave the name out")
+	}
 	vm, err := f.findVM(name)
 	if err != nil {
 		return "", err

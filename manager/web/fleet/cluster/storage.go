@@ -33,7 +33,7 @@ func (f *Fleet) bookOf(kind fleet.VolumeKind) *store.Disks {
 }
 
 // Disks implements fleet.Storage.
-func (f *Fleet) Disks() (all []fleet.Volume, err error) {
+func (f *Fleet) Disks(context.Context) (all []fleet.Volume, err error) {
 	users := f.opts.Store.Devices()
 	for _, kind := range []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage} {
 		book := f.bookOf(kind)
@@ -63,6 +63,15 @@ func (f *Fleet) Disks() (all []fleet.Volume, err error) {
 		all = append(all, v)
 	}
 	return all, nil
+}
+
+// NewDisks implements fleet.Storage.
+func (f *Fleet) NewDisks() fleet.NewDisks {
+	return fleet.NewDisks{
+		Kinds: []fleet.VolumeKind{fleet.VirtualDisk, fleet.VirtualImage},
+		From:  []fleet.DiskFrom{fleet.FromBlank, fleet.FromURL, fleet.FromUpload, fleet.FromImage, fleet.FromDisk},
+		Sized: true, Classes: true,
+	}
 }
 
 // CreateDisk implements fleet.Storage.
@@ -135,11 +144,13 @@ func sourceOf(d fleet.Disk) (*v1.VirtualDiskSource, error) {
 }
 
 // diskToWrite returns a disk or image with its UID, for a write, and the VMs that use or name it.
-func (f *Fleet) diskToWrite(kind fleet.VolumeKind, name string) (object client.Object, users []string, err error) {
+func (f *Fleet) diskToWrite(
+	ctx context.Context, kind fleet.VolumeKind, name string,
+) (object client.Object, users []string, err error) {
 	if kind == fleet.ClusterVirtualImage {
 		return nil, nil, fleet.Refusal("an image of the cluster is its administrators': kubectl edit cvi " + name)
 	}
-	all, err := f.Disks()
+	all, err := f.Disks(ctx)
 	i := slices.IndexFunc(all, func(v fleet.Volume) bool { return v.Kind == kind && v.Name == name })
 	if err != nil || i < 0 {
 		return nil, nil, orNotFound(err)
@@ -163,9 +174,9 @@ func orNotFound(err error) error {
 	return err
 }
 
-// GrowDisk implements fleet.Storage.
+// GrowDisk implements fleet.Growth.
 func (f *Fleet) GrowDisk(ctx context.Context, _ string, kind fleet.VolumeKind, name string, size int64) error {
-	object, _, err := f.diskToWrite(kind, name)
+	object, _, err := f.diskToWrite(ctx, kind, name)
 	if err != nil {
 		return err
 	}
@@ -181,7 +192,7 @@ func (f *Fleet) GrowDisk(ctx context.Context, _ string, kind fleet.VolumeKind, n
 
 // DeleteDisk implements fleet.Storage. The API server refuses to delete a disk that a VM uses, or that is being copied.
 func (f *Fleet) DeleteDisk(ctx context.Context, _ string, kind fleet.VolumeKind, name string) error {
-	object, users, err := f.diskToWrite(kind, name)
+	object, users, err := f.diskToWrite(ctx, kind, name)
 	switch {
 	case err != nil:
 		return err

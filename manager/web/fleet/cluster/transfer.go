@@ -94,9 +94,9 @@ func (f *Fleet) Upload(ctx context.Context, kind fleet.VolumeKind, name string, 
 	return is, fleet.Refusal(answer.Reason + ": " + answer.Message)
 }
 
-// Export implements fleet.Storage.
+// Export implements fleet.Exports.
 func (f *Fleet) Export(ctx context.Context, _ string, kind fleet.VolumeKind, name string) (string, error) {
-	object, _, err := f.diskToWrite(kind, name)
+	object, _, err := f.diskToWrite(ctx, kind, name)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func (f *Fleet) Export(ctx context.Context, _ string, kind fleet.VolumeKind, nam
 	return request, f.bookOf(kind).Learn(object)
 }
 
-// Exported implements fleet.Storage.
+// Exported implements fleet.Exports.
 func (f *Fleet) Exported(kind fleet.VolumeKind, name, request string) error {
 	d, err := f.bookOf(kind).Disk(name)
 	if err != nil || d == nil {
@@ -167,7 +167,7 @@ func (f *Fleet) exporterTarget(kind fleet.VolumeKind, name string) (stream.Targe
 	return doorOf(pod, d.Status.Export.Pod, d.Status.Export.Message)
 }
 
-// Download implements fleet.Storage.
+// Download implements fleet.Exports.
 func (f *Fleet) Download(
 	ctx context.Context, kind fleet.VolumeKind, name, request string, to fleet.DiskWriter,
 ) error {
@@ -216,7 +216,7 @@ func (f *Fleet) fetchRest(ctx context.Context, target stream.Target, arrival *di
 func (f *Fleet) withdrawExport(ctx context.Context, kind fleet.VolumeKind, name, request string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawLimit)
 	defer cancel()
-	object, _, err := f.diskToWrite(kind, name)
+	object, _, err := f.diskToWrite(ctx, kind, name)
 	if err != nil {
 		return nil // it is gone
 	}

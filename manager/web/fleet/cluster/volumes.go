@@ -77,13 +77,24 @@ func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 	}
 	for _, a := range attached {
 		v := f.volumeNamed(v1.BlockDeviceKind(a.Spec.BlockDeviceRef.Kind), a.Spec.BlockDeviceRef.Name)
-		v.Attachment = a.Name
+		v.Attachment, v.Detaches = a.Name, prefixOf(v.Kind)+v.Name
 		if a.Status.Phase != v1.AttachmentAttached {
 			v.State, v.Reason, v.Message = string(a.Status.Phase), a.Status.Reason, a.Status.Message
 		}
 		all = append(all, v)
 	}
 	return all
+}
+
+// prefixOf returns how the name of an attached device begins for users; see deviceOf.
+func prefixOf(kind fleet.VolumeKind) string {
+	switch kind {
+	case fleet.VirtualImage:
+		return fleet.ImagePrefix
+	case fleet.ClusterVirtualImage:
+		return fleet.ClusterImagePrefix
+	}
+	return ""
 }
 
 // volumeNamed returns a disk or image by name. If it doesn't exist, its state is Missing.

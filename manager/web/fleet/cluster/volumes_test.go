@@ -115,7 +115,7 @@ func TestImagesOfTheCluster(t *testing.T) {
 		return parsed[v1.ClusterVirtualImage](t, `{"metadata": {"name": "%s", "uid": "c"}, `+spec+`}`, name, name)
 	}
 	require.NoError(t, i.ListingClusterImages(of("new"), of("debian"), of("other")))
-	all, err := f.Disks()
+	all, err := f.Disks(t.Context())
 	require.NoError(t, err)
 	var shown []string
 	for _, v := range all {

@@ -33,7 +33,7 @@ func (f *Fleet) Offer(context.Context) (*fleet.Offer, error) {
 	networks := []vmspec.NetworkType{
 		vmspec.NetworkUser, vmspec.NetworkPasst, vmspec.NetworkTap, vmspec.NetworkMasquerade, fleet.NoNetwork,
 	}
-	offer := &fleet.Offer{Types: types, Type: config.DefaultVMType, Images: true}
+	offer := &fleet.Offer{Types: types, Type: config.DefaultVMType, Images: true, Media: f.Media()}
 	for _, n := range networks {
 		offer.Networks = append(offer.Networks, string(n))
 	}

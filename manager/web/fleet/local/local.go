@@ -27,6 +27,10 @@ type Fleet struct {
 	inventory *inventory.Inventory
 	user      string
 	log       *slog.Logger
+	// services reports whether systemd manages services of the user.
+	services bool
+	jobs     jobs
+	uploads  uploads
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)
@@ -34,7 +38,10 @@ var _ fleet.Fleet = (*Fleet)(nil)
 // New returns the fleet of an inventory, with its current VMs. user is the user of this program, who views screens
 // through it.
 func New(ctx context.Context, inv *inventory.Inventory, user string, log *slog.Logger) *Fleet {
-	f := &Fleet{inventory: inv, user: user, log: log}
+	f := &Fleet{inventory: inv, user: user, log: log, services: inv.UserServices(ctx)}
+	if err := inv.MakeMediaFolder(f.isSystem()); err != nil {
+		log.Warn("files can't be uploaded", "err", err)
+	}
 	vms, err := inv.List(ctx)
 	if err != nil {
 		log.Warn("not all VMs can be listed", "err", err)
@@ -59,7 +66,7 @@ func (f *Fleet) replaceAll(vms []inventory.VM) {
 			continue // leftovers of a killed VM with an unknown file
 		}
 		known[vms[i].Name] = true
-		f.Put(f.nameViewers(newView(&vms[i])))
+		f.Put(f.viewOf(&vms[i]))
 	}
 	for _, vm := range f.List() {
 		if !known[vm.Name] {
@@ -104,36 +111,6 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 		return err
 	}
 	return asRefusal(client.Act(ctx, control.Action(a)))
-}
-
-// quick is how long a page waits for the result of an action in the background.
-const quick = 3 * time.Second
-
-// runInBackground runs do, which may take long, and returns its error if it ends soon. Otherwise the list shows the
-// result, and the log contains the error.
-func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(context.Context) error) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := do(context.WithoutCancel(ctx))
-		if err != nil {
-			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
-			f.putCurrent(context.WithoutCancel(ctx), name)
-		}
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		return asRefusal(err)
-	case <-time.After(quick):
-		return nil
-	}
-}
-
-// putCurrent updates a VM in the list. A failed start causes no event that would do that.
-func (f *Fleet) putCurrent(ctx context.Context, name string) {
-	if vm, err := f.inventory.Find(ctx, name); err == nil {
-		f.Put(f.nameViewers(newView(vm)))
-	}
 }
 
 // Resize implements fleet.Fleet.
@@ -314,8 +291,12 @@ func asRefusal(err error) error {
 	case errors.As(err, new(fleet.Refusal)), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &start), errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrRunning),
-		errors.Is(err, inventory.ErrChanged):
+		errors.Is(err, inventory.ErrChanged), errors.Is(err, inventory.ErrUpload), errors.Is(err, inventory.ErrName):
 		return fleet.Refusal(err.Error())
+	case errors.Is(err, inventory.ErrExists):
+		return fmt.Errorf("%w: %w", fleet.ErrExists, err)
+	case errors.Is(err, inventory.ErrBusy):
+		return fleet.NotYet(err.Error())
 	}
 	return describe.Refusal(err)
 }

@@ -23,7 +23,8 @@ func newView(vm *inventory.VM) *fleet.VM {
 	v := &fleet.VM{Name: vm.Name, File: vm.File, Wanted: vm.Running()}
 	v.State, v.Message = stateOf(vm)
 	if vm.Config != nil {
-		fillConfigured(v, vm.Spec(), vm.Sources())
+		fillConfigured(v, vm.Spec())
+		fillDisks(v, vm)
 		v.Type = vm.Config.VMType
 	}
 	if vm.Status != nil {
@@ -86,21 +87,15 @@ func stateMessage(vm *inventory.VM) string {
 	return cmp.Or(vm.Problem, vm.Status.Message)
 }
 
-// fillConfigured sets the values from the configuration. sources are the sources of the disks by index.
-func fillConfigured(v *fleet.VM, s vmspec.Spec, sources map[int]string) {
+// fillConfigured sets the values from the configuration.
+func fillConfigured(v *fleet.VM, s vmspec.Spec) {
 	v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
 	v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
 	for i, d := range s.Drives {
-		medium, _, _ := vmspec.Credentials(d.File)
 		if d.Type == vmspec.DriveIDECD {
-			name := drivePrefix + strconv.Itoa(i)
-			v.Drives = append(v.Drives, fleet.Drive{Name: name, Medium: medium})
-			v.Volumes = append(v.Volumes, fleet.Volume{Kind: fleet.CDDrive, Name: name, Source: medium})
-			continue
+			medium, _, _ := vmspec.Credentials(d.File)
+			v.Drives = append(v.Drives, fleet.Drive{Name: drivePrefix + strconv.Itoa(i), Medium: medium})
 		}
-		v.Volumes = append(v.Volumes, fleet.Volume{
-			Kind: fleet.FileDisk, Name: cmp.Or(medium, d.Device, d.Resource), Size: int64(d.Size), Source: sources[i],
-		})
 	}
 	for _, n := range s.Network {
 		v.Cards = append(v.Cards, fleet.Card{

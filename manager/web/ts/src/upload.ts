@@ -122,7 +122,9 @@ async function describe(file: File): Promise<void> {
   const words = file.name.toLowerCase().replace(/(\.(gz|xz|zst))?$/, "").split(".");
   const kind = words.length > 1 ? words.pop()! : "";
   const name = words.join("-").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 40);
-  if (!field("name").value) field("name").value = name;
+  const kept = field("kind").value === "UploadedFile"; // a file of this computer keeps its name
+  if (!field("name").value) field("name").value = kept ? file.name.replace(/^\.+/, "") : name;
+  if (kept) return;
   if (kind === "iso") field("kind").value = "VirtualImage";
   const head = new DataView(await file.slice(0, 32).arrayBuffer());
   let bytes = 0;
