@@ -139,6 +139,9 @@ func (s *Server) postMedium(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	drive, medium := r.PostForm.Get("drive"), strings.TrimSpace(r.PostForm.Get("medium"))
+	if r.PostForm.Get("eject") != "" {
+		medium = ""
+	}
 	return s.finishAction(w, r, vm, "medium", s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, medium))
 }
 

@@ -129,7 +129,7 @@ type deleteView struct {
 	// Blocked is why it can't be deleted now.
 	Blocked string
 	Left    []string
-	// Own is the data that can be deleted together with the VM; nil if there is none. Data reports that it is.
+	// Own is the data that can be deleted together with the VM; it may be nil. Data reports that it is.
 	Own  []string
 	Data bool
 }

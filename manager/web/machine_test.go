@@ -43,14 +43,16 @@ func onOneComputer(t *testing.T) *play {
 			Kind: fleet.UploadedFile, Name: "debian-13.iso", Size: 700 << 20, State: "Ready", Added: then,
 			Source: "/home/joe/.local/share/vmrunner-media/debian-13.iso", UsedBy: []string{"web"},
 		},
-		fleet.Volume{Kind: fleet.UploadedFile, Name: "half.iso", Size: 1 << 30, State: "WaitForUserUpload", Progress: "45%"},
+		fleet.Volume{
+			Kind: fleet.UploadedFile, Name: "half.iso", Size: 1 << 30, State: "WaitForUserUpload", Progress: "45%",
+		},
 		fleet.Volume{
 			Kind: fleet.CachedImage, Name: "debian-12-0123456789ab", Size: 3 << 30, Stored: 900 << 20, State: "Ready",
 			Source: "debian/12, https://cloud.debian.org/debian-12.qcow2", Added: then, LastUse: then,
 		},
 		fleet.Volume{
-			Kind: fleet.DeletedVMData, Name: "old", Size: 8 << 30, Stored: 1 << 30, Source: "/home/joe/.local/share/vmrunner/old",
-			Contents: "disk.img (8 GiB), <b>2 snapshots</b>",
+			Kind: fleet.DeletedVMData, Name: "old", Size: 8 << 30, Stored: 1 << 30,
+			Source: "/home/joe/.local/share/vmrunner/old", Contents: "disk.img (8 GiB), <b>2 snapshots</b>",
 		},
 	)
 	p.disks.local = true
@@ -64,10 +66,14 @@ func TestChangesOfOneComputer(t *testing.T) {
 	for _, c := range []struct{ method, path, body, did string }{
 		{"POST", "/vms/web/attach", "disk=/srv/data.qcow2", "attaches /srv/data.qcow2 to web"},
 		{"POST", "/vms/web/attach", "size=2,5+GiB", "attaches 2684354560 to web"},
-		{"POST", "/api/v1/vms/web/disks", `{"file": "/srv/a.img", "size": "1 GiB"}`, "attaches /srv/a.img 1073741824 to web"},
+		{
+			"POST", "/api/v1/vms/web/disks", `{"file": "/srv/a.img", "size": "1 GiB"}`,
+			"attaches /srv/a.img 1073741824 to web",
+		},
 		{"POST", "/vms/web/grow", "disk=disk&size=30+GiB", "grows disk of web to 32212254720"},
 		{"PATCH", "/api/v1/vms/web/disks/disk", `{"size": "30 GiB"}`, "grows disk of web to 32212254720"},
 		{"POST", "/vms/web/detach", "disk=disk", "detaches disk from web"},
+		{"POST", "/vms/web/medium", "drive=drive+0&medium=debian.iso&eject=yes", `insert web drive 0 ""`},
 		{"POST", "/vms/web/snapshot", "name=+now", "makes a snapshot of webnow"},
 		{"POST", "/api/v1/vms/web/snapshots", `{"name": "now"}`, "makes a snapshot of webnow"},
 		{"POST", "/vms/desk/restore", "snapshot=first&definition=first", "restores desk from first true"},

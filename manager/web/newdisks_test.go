@@ -85,10 +85,10 @@ func TestDisksOfAVM(t *testing.T) {
 	for _, part := range []string{
 		`<td><code>web-system</code></td><td>Virtual disk</td><td class="number">20 GiB</td>` +
 			`<td><span class="state busy">Importing 45%</span><p class="soft">the image of &lt;b&gt;debian&lt;/b&gt; is being imported</p></td>` +
-			`<td>VirtualImage/debian-12</td>`,
-		`<td>CD drive</td><td class="number"></td><td></td><td>debian.iso</td>`,
+			`<td class="origin">VirtualImage/debian-12</td>`,
+		`<td>CD drive</td><td class="number"></td><td></td><td class="origin">debian.iso</td>`,
 		`<td>Virtual disk – hot-plugged</td>`, `<p class="soft">the export &lt;b&gt;starts&lt;/b&gt;</p>`,
-		`<td>Disk of this VM</td><td class="number">2 GiB</td><td></td><td>blank</td>`,
+		`<td>Disk of this VM</td><td class="number">2 GiB</td><td></td><td class="origin">blank</td>`,
 		`<td>Image</td><td class="number"></td><td><span class="state bad">Missing</span></td><td></td>`,
 	} {
 		require.Contains(t, page, part)

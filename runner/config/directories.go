@@ -12,6 +12,9 @@ import (
 // programDir is the name of a runner's directories below the user's directories.
 const programDir = "vmrunner"
 
+// uploadsDir is the name of the folder for uploads.
+const uploadsDir = "vmrunner-media"
+
 // Env contains the host's inputs for the directory rules.
 type Env struct {
 	// Getenv returns the value of an environment variable, or "".
@@ -63,13 +66,13 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 }
 
 // UploadsDirectory returns the folder for files that users upload for several VMs. It is next to the folder with the
-// default data directories, one of which is dataDir; "" if dataDir is another directory.
+// default data directories, such as dataDir; "" if dataDir is another directory.
 func UploadsDirectory(dataDir string) string {
 	root := filepath.Dir(dataDir)
 	if filepath.Base(root) != programDir {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(root), programDir+"-media")
+	return filepath.Join(filepath.Dir(root), uploadsDir)
 }
 
 // Folder returns the folder for the configurations of named VMs: $XDG_CONFIG_HOME/vmrunner, otherwise

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/config"
-	"vmop/vmspec"
 )
 
 // A Medium is a file in the folder for uploads: the image of a CD or of a disk.
@@ -71,7 +70,7 @@ func (p *Place) makeMediaFolder() (string, error) {
 		mode = 0o755
 	}
 	if err := os.MkdirAll(folder, mode); err != nil {
-		return "", fmt.Errorf("cannot make the folder for uploads: %w", err)
+		return "", fmt.Errorf("cannot create the folder for uploads: %w", err)
 	}
 	return folder, nil
 }
@@ -127,7 +126,8 @@ func (inv *Inventory) Media(system bool) ([]Medium, error) {
 			continue
 		}
 		m := Medium{
-			Name: e.Name(), File: filepath.Join(folder, e.Name()), Size: info.Size(), Added: info.ModTime(), Received: -1,
+			Name: e.Name(), File: filepath.Join(folder, e.Name()), Size: info.Size(), Added: info.ModTime(),
+			Received: -1,
 		}
 		if s, ok := info.Sys().(*syscall.Stat_t); ok {
 			const sector = 512 // the unit of st_blocks
@@ -182,8 +182,8 @@ func (inv *Inventory) fileUsers(ctx context.Context) (map[string][]string, error
 	return users, nil
 }
 
-// RemoveMedium removes an upload, also an incomplete one. The error is ErrUnknown if there is no such upload. It refuses
-// to remove a file that a VM uses.
+// RemoveMedium removes an upload, also an incomplete one. The error is ErrUnknown if there is no such upload. It
+// refuses to remove a file that a VM uses.
 func (inv *Inventory) RemoveMedium(ctx context.Context, system bool, name string) error {
 	list, err := inv.MediaWithUse(ctx, system)
 	if err != nil {
@@ -195,7 +195,8 @@ func (inv *Inventory) RemoveMedium(ctx context.Context, system bool, name string
 			continue
 		}
 		if len(m.UsedBy) > 0 {
-			return fmt.Errorf("cannot remove %s: %s uses it; change its drives first", name, strings.Join(m.UsedBy, ", "))
+			return fmt.Errorf("cannot remove %s: %s uses it; change its drives first", name,
+				strings.Join(m.UsedBy, ", "))
 		}
 		if err := os.Remove(m.File); err != nil {
 			return fmt.Errorf("cannot remove %s: %w", name, err)
@@ -211,8 +212,8 @@ func (inv *Inventory) RemoveMedium(ctx context.Context, system bool, name string
 // checkMediumName refuses names that aren't safe for a file. Spaces and letters of other alphabets are permitted.
 func checkMediumName(name string) error {
 	const longest = 200 // bytes; a temporary name is longer, and file systems permit 255
-	bad := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' || r == ',' })
-	if name == "" || strings.HasPrefix(name, ".") || bad >= 0 || len(name) > longest || vmspec.CheckSource("/"+name, "") != nil {
+	unsafe := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || strings.ContainsRune("\x7f/\\,", r) })
+	if name == "" || strings.HasPrefix(name, ".") || unsafe || len(name) > longest {
 		return fmt.Errorf("%q is not a valid file name; use letters, digits, ., _ and -, such as debian-13.iso", name)
 	}
 	return nil

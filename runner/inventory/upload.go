@@ -236,7 +236,7 @@ func (r endingReader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// removeOldParts removes incomplete uploads that nobody has resumed.
+// removeOldParts removes incomplete uploads that were not resumed in time.
 func removeOldParts(folder string) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -97,7 +97,8 @@ func (vm *VM) deniedMedia(media map[int]string) map[int]string {
 	for i, file := range media {
 		if strings.HasPrefix(file, "/") && !machine.MayRead(file) {
 			reasons[i] = fmt.Sprintf("change the medium to %s: the kernel lets QEMU read only the folders of the media that "+
-				"the VM was started with, and %s; restart the VM, or put the file there", file, cmp.Or(facts.Uploads, facts.Images()))
+				"the VM was started with, and %s; restart the VM, or put the file there", file,
+				cmp.Or(facts.Uploads, facts.Images()))
 		}
 	}
 	return reasons

@@ -2,9 +2,9 @@ package fleet
 
 import "context"
 
-// The following interfaces change VMs. A fleet returns nil for an interface that it can't implement, and pages then hide
-// it or name the alternative. All methods are safe for concurrent use. Errors are those that Fleet describes. Methods
-// return when the change has begun or is refused; the VM shows the result.
+// The following interfaces change VMs. A fleet returns nil for an interface that it can't implement, and pages then
+// hide it or name the alternative. All methods are safe for concurrent use. Errors are those that Fleet describes.
+// Methods return when the change has begun or is refused; the VM shows the result.
 
 // Attachments changes the disks of VMs.
 type Attachments interface {
@@ -67,8 +67,8 @@ type Restores interface {
 
 // Copies clones and renames VMs.
 type Copies interface {
-	// Clone creates a stopped VM with copies of the disks of another VM: the disks of a snapshot, or the current disks if
-	// snapshot is empty.
+	// Clone creates a stopped VM with copies of the disks of another VM: the disks of a snapshot, or the current disks
+	// if snapshot is empty.
 	Clone(ctx context.Context, user, vm, snapshot, to string) error
 	// Rename renames a stopped VM. Notes are for people: what carries the old name and was not changed.
 	Rename(ctx context.Context, user, vm, to string) (notes []string, err error)

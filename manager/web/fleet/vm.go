@@ -75,10 +75,10 @@ type VM struct {
 	Operations []Operation `json:"operations,omitempty"`
 	// Migration is the active migration of the guest; nil if there is none.
 	Migration *Migration `json:"migration,omitempty"`
-	// Activity is what the fleet does with the VM in the background, in English; empty if there is nothing.
+	// Activity is what the fleet does with the VM in the background, in English; it may be empty.
 	Activity string `json:"activity,omitempty"`
-	// Autostart is whether the VM starts without a request; nil in a cluster, where RunPolicy decides, and on a computer
-	// without systemd.
+	// Autostart is whether the VM starts without a request; nil in a cluster, where RunPolicy decides, and on a
+	// computer without systemd.
 	Autostart *Autostart `json:"autostart,omitempty"`
 	// Problems of the VM.
 	Problems []Problem `json:"problems,omitempty"`

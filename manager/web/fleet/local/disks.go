@@ -29,7 +29,8 @@ func fillDisks(v *fleet.VM, vm *inventory.VM) {
 		}
 		at := slices.IndexFunc(files, func(f inventory.Disk) bool { return f.Place == i })
 		if at < 0 {
-			v.Volumes = append(v.Volumes, fleet.Volume{Kind: fleet.FileDisk, Name: cmp.Or(d.File, d.Device, d.Resource)})
+			name := cmp.Or(d.File, d.Device, d.Resource)
+			v.Volumes = append(v.Volumes, fleet.Volume{Kind: fleet.FileDisk, Name: name})
 			continue
 		}
 		v.Volumes = append(v.Volumes, newVolume(files[at], vm.Status))
@@ -76,7 +77,7 @@ func newSnapshot(d snapshot.Description) fleet.Snapshot {
 	s := fleet.Snapshot{Name: d.Name, State: "Ready", At: d.Created, Consistent: &consistent, Stored: d.Bytes}
 	if len(d.Omitted) > 0 {
 		s.Reason = fleet.DisksOmitted
-		s.Message = "without " + strings.Join(d.Omitted, ", ") + ", whose data an NBD server has"
+		s.Message = "without the disks of NBD servers: " + strings.Join(d.Omitted, ", ")
 	}
 	return s
 }

@@ -56,8 +56,8 @@ func (j *jobs) of(vm string) (doing, failed string) {
 // quick is how long a page waits for the result of an action in the background.
 const quick = 3 * time.Second
 
-// runInBackground runs do, which may take long, and returns its error if it ends soon. Otherwise the VM shows the result,
-// and the log contains the error.
+// runInBackground runs do, which may take long, and returns its error if it ends soon. Otherwise the VM shows the
+// result, and the log contains the error.
 func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(context.Context) error) error {
 	f.jobs.setFailed(name, nil)
 	whole := context.WithoutCancel(ctx)

@@ -51,7 +51,8 @@ func TestDisksAndSnapshots(t *testing.T) {
 	vm := f.web()
 	require.Equal(t, fleet.CDDrive, vm.Volumes[0].Kind)
 	require.Equal(t, fleet.Volume{
-		Kind: fleet.FileDisk, Name: disk, Size: 1 << 20, Stored: 1 << 20, Format: "raw", Detaches: "disk", Grows: "disk",
+		Kind: fleet.FileDisk, Name: disk, Size: 1 << 20, Stored: 1 << 20, Format: "raw", Detaches: "disk",
+		Grows: "disk",
 	}, vm.Volumes[1])
 	more := filepath.Join(f.dir, "more.img")
 	require.NoError(t, os.WriteFile(more, make([]byte, 1<<20), 0o600))

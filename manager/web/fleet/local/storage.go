@@ -10,8 +10,8 @@ import (
 	"vmop/runner/inventory"
 )
 
-// uploads are the complete uploads since the start of the program, by name. A browser that has lost the last answer asks
-// again.
+// uploads are the complete uploads since the start of the program, by name. A browser that has lost the last answer
+// asks again.
 type uploads struct {
 	mu       sync.Mutex
 	complete map[string]string // ids
@@ -34,8 +34,8 @@ func (u *uploads) isComplete(name, id string) bool {
 	return id != "" && u.complete[name] == id
 }
 
-// Storage implements fleet.Fleet. It has the files that users have uploaded, the fetched images, and the data of deleted
-// VMs. The disks of VMs are files of these VMs.
+// Storage implements fleet.Fleet. It has the files that users have uploaded, the fetched images, and the data of
+// deleted VMs. The disks of VMs are files of these VMs.
 func (f *Fleet) Storage() fleet.Storage { return f }
 
 // Media implements fleet.Attachments.
@@ -149,7 +149,9 @@ func asChangeRefusal(err error) error {
 }
 
 // Upload implements fleet.Storage.
-func (f *Fleet) Upload(ctx context.Context, kind fleet.VolumeKind, name string, p fleet.Piece) (is fleet.Upload, err error) {
+func (f *Fleet) Upload(
+	ctx context.Context, kind fleet.VolumeKind, name string, p fleet.Piece,
+) (is fleet.Upload, err error) {
 	if kind != fleet.UploadedFile {
 		return is, fleet.ErrNotFound
 	}
