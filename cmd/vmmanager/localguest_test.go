@@ -75,6 +75,7 @@ func TestAGuestIsChangedOverHTTP(t *testing.T) {
 		}
 	})
 	runner := filepath.Join(l.home, "bin", "vmrunner")
+	require.NoError(t, os.Mkdir(filepath.Dir(runner), 0o700))
 	require.NoError(t, program.Build(t.Context(), runner, "vmop/cmd/vmrunner"))
 	image := guest.Tiny(t)
 	guest.TakePlace(t)
@@ -109,17 +110,20 @@ func TestAGuestIsChangedOverHTTP(t *testing.T) {
 	user.awaitVM("web", "it has grown", func(vm *fleet.VM) bool {
 		return vm.Activity == "" && vm.Volumes[2].Size == 12<<20
 	})
-	user.changes("POST", "/vms/web/snapshots", `{"name": "first"}`)
-	user.awaitVM("web", "the snapshot", func(vm *fleet.VM) bool {
-		return len(vm.Snapshots) == 1 && vm.Activity == ""
-	})
-	code, text := user.reads("POST", "/vms/web/snapshots/first/restore", "")
+	code, text := user.reads("POST", "/vms/web/snapshots", `{"name": "first"}`)
 	require.Equal(t, http.StatusConflict, code)
-	require.Contains(t, text, "the VM is running")
+	require.Contains(t, text, "detach it, or restart the VM with it")
 	user.changes("DELETE", "/vms/web/disks/disk2", "")
 	user.awaitVM("web", "the guest has released it", func(vm *fleet.VM) bool {
 		return len(vm.Volumes) == 2 && vm.Activity == ""
 	})
+	user.changes("POST", "/vms/web/snapshots", `{"name": "first"}`)
+	user.awaitVM("web", "the snapshot", func(vm *fleet.VM) bool {
+		return len(vm.Snapshots) == 1 && vm.Activity == ""
+	})
+	code, text = user.reads("POST", "/vms/web/snapshots/first/restore", "")
+	require.Equal(t, http.StatusConflict, code)
+	require.Contains(t, text, "the VM is running")
 
 	const upload = "/disks/UploadedFile/a.iso/data?upload=x&size=4096&from="
 	user.changes("PUT", upload+"0", strings.Repeat("c", 1000))
@@ -149,7 +153,7 @@ func TestAGuestIsChangedOverHTTP(t *testing.T) {
 		return err == nil && bytes.Equal(first, have)
 	}, "the disk is restored")
 	user.awaitVM("web", "the definition is restored", func(vm *fleet.VM) bool {
-		return vm.Activity == "" && len(vm.Volumes) == 3
+		return vm.Activity == "" && vm.Drives[0].Medium == ""
 	})
 	user.changes("DELETE", "/vms/now?data=true", "")
 	require.NoDirExists(t, filepath.Join(l.home, ".local/share/vmrunner/now"))

@@ -65,6 +65,9 @@ func (f *stage) Storage() fleet.Storage {
 	if f.disks == nil {
 		return nil
 	}
+	if f.disks.local {
+		return struct{ fleet.Storage }{f.disks} // which neither grows nor sends disks
+	}
 	return f.disks
 }
 
@@ -339,7 +342,7 @@ func (f *stage) changes() *machines {
 
 func (m *machines) Attachable(context.Context, *fleet.VM) fleet.Attachable {
 	if m.local {
-		return fleet.Attachable{Files: true, Blank: true, Stopped: true, Disks: []string{"/media/debian-13.iso"}}
+		return fleet.Attachable{Files: true, Blank: true, Disks: []string{"/media/debian-13.iso"}}
 	}
 	var a fleet.Attachable
 	prefixes := map[fleet.VolumeKind]string{

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -181,8 +183,14 @@ func TestFilesAreDeleted(t *testing.T) {
 	}, p.done)
 	answer, text := p.call("POST", "/api/v1/disks", `{"name": "a.iso", "kind": "UploadedFile", "from": "upload"}`)
 	require.Equal(t, http.StatusNoContent, answer.StatusCode, text)
-	answer, _ = p.call("PATCH", "/api/v1/disks/UploadedFile/half.iso", `{"size": "30 GiB"}`)
-	require.Equal(t, http.StatusNoContent, answer.StatusCode)
+	for _, c := range [][3]string{
+		{"PATCH", "/api/v1/disks/UploadedFile/half.iso", `{"size": "30 GiB"}`},
+		{"POST", "/api/v1/disks/UploadedFile/half.iso/export", ""},
+		{"GET", "/api/v1/disks/UploadedFile/half.iso/data", ""},
+	} {
+		answer, text := p.call(c[0], c[1], c[2])
+		require.Equal(t, http.StatusConflict, answer.StatusCode, "%s %s", c[1], text)
+	}
 }
 
 // The pages of one computer can be used with the keyboard, and fit narrow windows.
@@ -195,7 +203,12 @@ func TestOneComputerInBrowser(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 900, 1440} {
 				b.Open(p.http.URL+page, scheme, width)
-				b.Accessible("../..")
+				name := fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(page[1:], "/", "-"), scheme, width)
+				b.Picture(name)
+				b.Layout(name)
+				if width != 900 {
+					b.Accessible("../..")
+				}
 			}
 		}
 	}

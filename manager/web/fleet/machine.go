@@ -26,8 +26,6 @@ type Attachable struct {
 	Disks []string
 	// Files reports whether files of the computer can be attached by path, and Blank whether new blank disks can.
 	Files, Blank bool
-	// Stopped reports whether disks can be attached to a stopped VM.
-	Stopped bool
 }
 
 // An Attachment is a disk to attach.

@@ -32,7 +32,7 @@ func (f *Fleet) DataDeletion() fleet.DataDeletion { return f }
 
 // Attachable implements fleet.Attachments.
 func (f *Fleet) Attachable(context.Context, *fleet.VM) fleet.Attachable {
-	a := fleet.Attachable{Files: true, Blank: true, Stopped: true}
+	a := fleet.Attachable{Files: true, Blank: true}
 	for _, m := range f.Media() {
 		a.Disks = append(a.Disks, m.File)
 	}
