@@ -137,13 +137,14 @@ func TestPagesOfOneComputer(t *testing.T) {
 		}
 		return ""
 	}
-	show("/vms/web", `File <span class="soft">raw</span>`, `20 GiB<p class="soft">3 GiB on disk</p>`,
+	show("/vms/web/disks", `File <span class="soft">raw</span>`, `20 GiB<p class="soft">3 GiB on disk</p>`,
 		`id="detach-disk" data-question="Detach disk?`, `id="grow-disk"`, `id="attach-size"`, `id="attach-file"`,
 		`<option value="/media/debian-13.iso">`, `list="media-0"`, `id="eject-0"`, `id="snapshot-name"`,
 		`id="restore-first"`, `disabled title="Shut the virtual machine down first."`, "without &lt;b&gt;nbd&lt;/b&gt;",
-		`role="switch" aria-checked="true"`, "When you log in", "loginctl enable-linger",
-		"copying the disks for web-2: 40 %", `href="/vms/web/clone?snapshot=first"`, `id="rename"`)
-	page := show("/vms/desk", `id="restore-first" data-question="Restore desk from the snapshot first?`, `aria-checked="false"`)
+		"copying the disks for web-2: 40 %", `href="/vms/web/clone?snapshot=first"`)
+	show("/vms/web", `role="switch" aria-checked="true"`, "When you log in", "loginctl enable-linger", `id="rename"`)
+	show("/vms/desk", `aria-checked="false"`)
+	page := show("/vms/desk/disks", `id="restore-first" data-question="Restore desk from the snapshot first?`)
 	require.NotContains(t, page, "Shut the virtual machine down first.")
 	show("/vms/web/clone?snapshot=first", `<option value="first" selected>`, "as they are now")
 	show("/vms/web/rename", "Shut the virtual machine down first.", `value="web"`)

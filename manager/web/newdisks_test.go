@@ -147,7 +147,7 @@ func TestAttachAndSnapshot(t *testing.T) {
 		answer, _ = p.call(c[0], c[1], c[2], "Test-User", "stranger")
 		require.Equal(t, http.StatusNotFound, answer.StatusCode, c[1])
 	}
-	_, page = p.call("GET", "/vms/web", "", "Test-User", "guest")
+	_, page = p.call("GET", "/vms/web/disks", "", "Test-User", "guest")
 	require.Contains(t, page, `<button id="snapshot" disabled`)
 	require.NotContains(t, page, "vmattach")
 	answer, page := p.submit("/vms/web/detach", "disk", "data")
