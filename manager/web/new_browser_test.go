@@ -72,7 +72,7 @@ func TestPicturesOfForms(t *testing.T) {
 }
 
 // The check of the layout finds fields that are wider than their column, as from a style of table cells that also
-// applies to fields, and a row of tabs that doesn't scroll.
+// applies to fields, a row of tabs that doesn't scroll, and broken words.
 func TestLayoutFindsDefects(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -81,6 +81,7 @@ func TestLayoutFindsDefects(t *testing.T) {
 		{"/new?option.queues=2", ".number { white-space: nowrap }", "is cut|is outside of|overlap"},
 		{"/new?option.queues=2", ".field.number { width: 60rem }", "is outside of"},
 		{"/vms/web", ".tabs { overflow: visible }", "wide in a window of 390|is cut"},
+		{"/vms/web/disks", ".disks td { overflow-wrap: anywhere }", "the word Virtual of td .* is broken"},
 	} {
 		b.Open(p.http.URL+c.path, "light", 390)
 		require.Empty(t, b.LayoutFaults(), c.path)

