@@ -85,8 +85,8 @@ func TestSuggestionsFollowTheType(t *testing.T) {
 	}
 	_, page = p.submit("/new", form...)
 	for _, part := range []string{
-		`<option value="cd" selected>`, `name="cpus" value="4"`, `name="ram" value="8 GiB"`, `name="disk" value="64 GiB"`,
-		`name="disk" value="1 GiB"`, `name="user" value=""`, `name="name" value="vm"`,
+		`<option value="cd" selected>`, `name="cpus" value="4"`, `name="ram" value="8 GiB"`,
+		`name="disk" value="64 GiB"`, `name="disk" value="1 GiB"`, `name="user" value=""`, `name="name" value="vm"`,
 		`id="f-option.drivers" name="option.drivers"`, "slower hardware that the setup supports (bus: ide)",
 		`<datalist id="f-cd-known"><option value="/iso/win11.iso">`,
 	} {

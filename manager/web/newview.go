@@ -339,7 +339,8 @@ func (n *newVM) driversGroup() groupView {
 	for _, o := range n.about.Options {
 		if o.Name == n.about.Drivers {
 			in := n.optionInput(o)
-			in.Label, in.Hint, in.Known = n.T("new.field.drivers"), n.T("new.hint.drivers", n.about.Without), n.offer.CDs
+			in.Label, in.Hint = n.T("new.field.drivers"), n.T("new.hint.drivers", n.about.Without)
+			in.Known = n.offer.CDs
 			in.Class = "wide"
 			g.Inputs = append(g.Inputs, in)
 		}

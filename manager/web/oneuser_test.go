@@ -49,7 +49,9 @@ func TestPagesOfOneUser(t *testing.T) {
 // A browser without the page key learns how to get another link, because it can't log out.
 func TestPageKeyOfOneUser(t *testing.T) {
 	t.Parallel()
-	for p, text := range map[*play]string{ofOneUser(t): "run: vmmanager local link", newPlay(t): "Log out and log in again"} {
+	for p, text := range map[*play]string{
+		ofOneUser(t): "run: vmmanager local link", newPlay(t): "Log out and log in again",
+	} {
 		r, err := http.NewRequest(http.MethodGet, "/", nil)
 		require.NoError(t, err)
 		code, got := p.server.explainError(r, errNoPageKey)
@@ -70,7 +72,8 @@ func TestThumbnailsInBrowser(t *testing.T) {
 	b := browser.New(t)
 	b.Open(p.http.URL+"/", "light", 1280)
 	const shown = `[...document.querySelectorAll("img[data-thumbnail]")].filter(i => i.src.startsWith("blob:"))`
-	b.Do("the first screens", browser.Holds(shown+`.length > 5 && `+shown+`.every(i => i.complete && i.naturalWidth == 640)`))
+	b.Do("the first screens", browser.Holds(shown+`.length > 5 &&
+		`+shown+`.every(i => i.complete && i.naturalWidth == 640)`))
 	b.Do("they stay when the row changes", browser.Holds(shown+`.includes(document.querySelector("#vm-vm-10 img"))`))
 	changed := *sample("vm-10", fleet.Running)
 	changed.CPUs.Now = 1

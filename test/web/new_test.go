@@ -57,8 +57,8 @@ func TestNewVMBoots(t *testing.T) {
 
 	b.Do("power off", click("#vmhead summary"), click("#kill-"+name), click("#question .danger"),
 		is("#vmhead .state", "Stopped"))
-	b.Do("delete", click("#vmhead summary"), click("#delete"), chromedp.WaitVisible(chromedp.CSS(".deletion")), is(".deletion", image),
-		chromedp.SendKeys(chromedp.CSS("#typed"), name), click(".deletion .strong"),
+	b.Do("delete", click("#vmhead summary"), click("#delete"), chromedp.WaitVisible(chromedp.CSS(".deletion")),
+		is(".deletion", image), chromedp.SendKeys(chromedp.CSS("#typed"), name), click(".deletion .strong"),
 		chromedp.WaitVisible(chromedp.CSS("#vm-"+c.vm)), chromedp.WaitNotPresent(chromedp.CSS("#vm-"+name)))
 	require.NoFileExists(t, c.path("vms/"+name+".yaml"))
 	require.FileExists(t, image)

@@ -46,7 +46,8 @@ func TestActionsInTheDefinition(t *testing.T) {
 	p.await("web", "it has the size", func(vm *fleet.VM) bool { return vm.CPUs.Wanted == 3 })
 	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(9)), RAM: new(int64(4 << 30))}))
 	vm = p.resource("web")
-	require.EqualValues(t, []int32{9, 9}, []int32{*vm.Spec.VM.CurrentCPUs, *vm.Spec.VM.MaximumCPUs}, "the maximum follows")
+	require.EqualValues(t, 9, *vm.Spec.VM.CurrentCPUs)
+	require.EqualValues(t, 9, *vm.Spec.VM.MaximumCPUs, "the maximum follows")
 	require.Equal(t, "4Gi", vm.Spec.VM.MaximumRAM.String())
 	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{}))
 
