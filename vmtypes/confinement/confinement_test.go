@@ -186,9 +186,12 @@ func TestWhatAMediumNeeds(t *testing.T) {
 	require.NotContains(t, d.Text(false), "/other")
 	for _, file := range []string{"/a.iso", "/home/me/a.iso", "/root/a.iso"} {
 		facts := confinement.Facts{Media: map[int]string{3: file}, Home: "/home/me", Repository: "/repo"}
+		require.False(t, confinement.Of(p, facts)[0].MayRead("/uploads/b.iso"))
+		facts.Uploads = "/uploads"
 		d := confinement.Of(p, facts)[0]
 		require.True(t, d.MayRead(file), "itself")
 		require.True(t, d.MayRead("/repo/b.iso"))
+		require.True(t, d.MayRead("/uploads/b.iso"))
 		require.False(t, d.MayRead(filepath.Dir(file)+"/.ssh/id"), "not what else is beside %s", file)
 	}
 	require.True(t, d.MayRead("/images/b.iso"))

@@ -130,6 +130,12 @@ func TestImagesOfTheCluster(t *testing.T) {
 		offered = append(offered, v.Name+" "+formatQuantity(v.Size))
 	}
 	require.Equal(t, []string{"cvi-other 1Mi", "own 1Mi", "cvi/debian 1Mi", "cvi/new 3Gi"}, offered)
+	require.Equal(t, []string{"vi/cvi-other", "vi/own", "cvi/debian", "cvi/new"}, f.Attachable(t.Context(), nil).Disks)
+	var refusal fleet.Refusal
+	require.ErrorAs(t, f.Attach(t.Context(), "me", "vm-0", fleet.Attachment{Size: 1 << 30}), &refusal)
+	require.ErrorAs(t, f.Grow(t.Context(), "me", "vm-0", "data", 1<<30), &refusal)
+	_, err = f.Snapshot(t.Context(), "me", "vm-0", "mine")
+	require.ErrorAs(t, err, &refusal)
 	source, err := sourceOf(fleet.Disk{From: fleet.FromImage, Of: "cvi/debian"})
 	require.NoError(t, err)
 	require.Equal(t, &v1.DiskSourceRef{Kind: "ClusterVirtualImage", Name: "debian"}, source.ObjectRef)
