@@ -17,8 +17,8 @@ type Drivers struct {
 	Without map[string]string `json:"without,omitempty"`
 }
 
-// Missing returns the options, by name, of a new VM whose setup starts without the CD with the drivers. isSet reports
-// whether the VM sets an option itself; without drivers to miss, the result is empty.
+// Missing returns the options, by name, of a new VM without the CD with the drivers. It is empty if the setup lacks no
+// drivers. isSet reports whether the VM sets an option itself.
 func (d Drivers) Missing(isSet func(option string) bool) map[string]string {
 	options := map[string]string{}
 	if d.Option == "" || isSet(d.Option) {

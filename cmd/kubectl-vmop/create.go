@@ -214,7 +214,7 @@ func (d *draft) addDisks(m *v1.VM) error {
 	return nil
 }
 
-// addOptions sets options of the VM type, whose values are YAML, and options for a setup that lacks drivers.
+// addOptions sets options of the VM type, and options for a setup that lacks drivers. The values are YAML.
 func (d *draft) addOptions(ctx context.Context, m *v1.VM) error {
 	options := map[string]any{}
 	for _, text := range d.options {

@@ -12,7 +12,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// historyView is the history of a VM, the latest first: its events, and the conditions that tell what has happened.
+// historyView is the history of a VM, the latest first: its events, and the conditions that describe happenings.
 // Earlier entries are folded.
 type historyView struct {
 	words
@@ -32,7 +32,7 @@ const latestEntries = 12
 func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
 	var all []entryView
 	for _, c := range vm.Conditions {
-		if !isHappening(c) || slices.ContainsFunc(events, func(e fleet.Event) bool { return tellsOf(e, c) }) {
+		if !isHappening(c) || slices.ContainsFunc(events, func(e fleet.Event) bool { return repeatsEvent(e, c) }) {
 			continue
 		}
 		all = append(all, entryView{
@@ -48,8 +48,8 @@ func (v visit) newHistoryView(vm *fleet.VM, events []fleet.Event) historyView {
 	return historyView{words: v.words, Latest: all[:at], Earlier: all[at:]}
 }
 
-// isHappening reports whether a condition tells a user what has happened: that something is the case now, or is no
-// longer the case that should be.
+// isHappening reports whether a condition belongs in a timeline: a fact that is new, or a requirement that no longer
+// holds.
 func isHappening(c fleet.Condition) bool {
 	switch vmstatus.ConditionType(c.Type) {
 	case vmstatus.ConditionRunning, vmstatus.ConditionBooted, vmstatus.ConditionUserLoggedIn,
@@ -61,8 +61,8 @@ func isHappening(c fleet.Condition) bool {
 	return false
 }
 
-// tellsOf reports whether an event tells the same as a condition.
-func tellsOf(e fleet.Event, c fleet.Condition) bool {
+// repeatsEvent reports whether an event and a condition describe the same happening.
+func repeatsEvent(e fleet.Event, c fleet.Condition) bool {
 	return e.Reason == c.Reason && e.At.Sub(c.Since).Abs() < time.Minute
 }
 

@@ -16,7 +16,7 @@ import (
 // usualImage is the suggested image.
 const usualImage = "debian/12"
 
-// Sizes of a new VM if the fleet suggests none for its type.
+// Sizes of a new VM of a type without suggested sizes.
 const (
 	usualCPUs = 2
 	usualRAM  = 2 << 30

@@ -109,7 +109,7 @@ func (v visit) logOf(r *http.Request, vm *fleet.VM) logView {
 type vmWindowView struct {
 	vmFrame
 	Inner windowView
-	// Kind is screen or console. Lacking is why there is none now; "" if there is one.
+	// Kind is screen or console. Lacking is why the VM lacks it now; "" if the VM has it.
 	Kind, Lacking string
 }
 

@@ -37,7 +37,7 @@ func (f *Fleet) Log(ctx context.Context, name string) (string, error) {
 	return endOfLog(text), err
 }
 
-// readEnd reads the end of a file, but nothing before an offset.
+// readEnd reads the end of a file, from an offset on.
 func readEnd(name string, begin int64) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
