@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -200,7 +202,7 @@ func TestOneComputerInBrowser(t *testing.T) {
 	t.Parallel()
 	p := onOneComputer(t)
 	b := browser.New(t)
-	for _, page := range []string{"/vms/desk", "/vms/web/clone", "/vms/desk/delete", "/disks"} {
+	for _, page := range []string{"/vms/desk", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 900, 1440} {
 				b.Open(p.http.URL+page, scheme, width)
@@ -213,6 +215,17 @@ func TestOneComputerInBrowser(t *testing.T) {
 			}
 		}
 	}
+	b.Open(p.http.URL+"/disks", "light", 390)
+	file := filepath.Join(t.TempDir(), "debian 14.iso")
+	require.NoError(t, os.WriteFile(file, []byte("an image"), 0o600))
+	b.Do("upload", chromedp.SetUploadFiles(chromedp.CSS("#f-file"), []string{file}),
+		browser.Holds(`document.querySelector("#f-name").value == "debian 14.iso"`),
+		chromedp.Click(chromedp.CSS("#newdisk button.primary")))
+	wait.Until(t, func() bool {
+		p.stage.mutex.Lock()
+		defer p.stage.mutex.Unlock()
+		return string(p.disks.uploads["debian 14.iso"]) == "an image"
+	}, "the file has arrived")
 	b.Open(p.http.URL+"/vms/desk", "light", 390)
 	did := func(what string) { wait.Until(t, func() bool { return p.has("admin " + what) }, what) }
 	focus := func(id string) chromedp.Action[chromedp.Void] {
