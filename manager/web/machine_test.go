@@ -202,7 +202,7 @@ func TestOneComputerInBrowser(t *testing.T) {
 	t.Parallel()
 	p := onOneComputer(t)
 	b := browser.New(t)
-	for _, page := range []string{"/vms/desk", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks"} {
+	for _, page := range []string{"/vms/desk", "/vms/desk/disks", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 900, 1440} {
 				b.Open(p.http.URL+page, scheme, width)
@@ -233,6 +233,7 @@ func TestOneComputerInBrowser(t *testing.T) {
 	}
 	b.Do("switch it on", focus("#autostart"), chromedp.KeyEvent(" "))
 	did("sets the autostart of desk to true")
+	b.Open(p.http.URL+"/vms/desk/disks", "light", 390)
 	b.Do("attach", focus("#attach-size"), chromedp.KeyEvent("3 GiB\r"))
 	did("attaches 3221225472 to desk")
 	b.Do("restore", focus("#restore-first"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#question")),

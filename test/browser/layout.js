@@ -94,12 +94,12 @@ function layoutFaults() {
     }
   }
 
-  // Short words outside of code are never broken. Other rules of the layout would allow narrow columns with broken words.
+  // Short words outside of code, paths and URLs are never broken. Other rules of the layout would allow narrow columns with broken words.
   function findBrokenWords() {
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
     while (texts.nextNode()) {
       const node = texts.currentNode, e = node.parentElement;
-      if (e.closest(layers) || e.closest("code, pre, textarea, script, option, svg, .xterm") || !e.checkVisibility()) continue;
+      if (e.closest(layers) || e.closest("code, pre, textarea, script, option, svg, .xterm, .origin") || !e.checkVisibility()) continue;
       for (const word of node.data.matchAll(/\p{L}{2,20}/gu)) {
         range.setStart(node, word.index);
         range.setEnd(node, word.index + word[0].length);
