@@ -202,7 +202,9 @@ func TestOneComputerInBrowser(t *testing.T) {
 	t.Parallel()
 	p := onOneComputer(t)
 	b := browser.New(t)
-	for _, page := range []string{"/vms/desk", "/vms/desk/disks", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks"} {
+	for _, page := range []string{
+		"/vms/desk", "/vms/desk/disks", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks",
+	} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 900, 1440} {
 				b.Open(p.http.URL+page, scheme, width)
