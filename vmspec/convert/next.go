@@ -30,7 +30,7 @@ func (r *Result) NextSteps(unusable func(file string, write bool) string) (steps
 		}
 	}
 	if r.hasState() {
-		steps = append(steps, "copy the state of the firmware and the TPM, or the guest begins with an empty one: "+
+		steps = append(steps, "copy the state of the firmware and the TPM, otherwise the guest begins without it: "+
 			"docs/vm-types/from-libvirt.md#state")
 	}
 	for i, n := range r.vm.Network {
