@@ -153,7 +153,8 @@ type VMType struct {
 	// Doc is its purpose in one line of English.
 	Doc     string
 	Options []Option
-	// Drivers is the option for the CD with the drivers that the setup of its guests lacks; "" if the setup has all drivers.
+	// Drivers is the option for the CD with the drivers that the setup of its guests lacks; "" if the setup has all
+	// drivers.
 	// Without describes the options of a new VM without that CD.
 	Drivers, Without string
 	// CPUs, and RAM and Disk in bytes, are suggested for a new VM; 0 if there is no suggestion.
