@@ -51,10 +51,13 @@ type mediumPart struct {
 	id   string // hexadecimal digits
 }
 
-// partOf returns the part of a piece.
-func partOf(p MediumPiece) mediumPart {
+// partOf returns the part of a piece. It refuses a name that leads out of the folder.
+func partOf(p MediumPiece) (mediumPart, error) {
+	if err := checkMediumName(p.Name); err != nil {
+		return mediumPart{}, fmt.Errorf("%w: %w", ErrUpload, err)
+	}
 	sum := sha256.Sum256([]byte(p.ID + "\n" + p.Checksum))
-	return mediumPart{p.Name, p.Size, hex.EncodeToString(sum[:6])}
+	return mediumPart{p.Name, p.Size, hex.EncodeToString(sum[:6])}, nil
 }
 
 // fileName returns the name of the file with the received bytes.
@@ -99,6 +102,10 @@ func lackOfSpace(name, folder string, size, free int64) error {
 //
 // The error wraps ErrUpload if the upload is refused, and ErrBusy if another connection sends data.
 func (inv *Inventory) Receive(ctx context.Context, system bool, p MediumPiece) (at int64, err error) {
+	part, err := partOf(p)
+	if err != nil {
+		return 0, err
+	}
 	place, err := inv.Place(system)
 	if err != nil {
 		return 0, err
@@ -108,7 +115,6 @@ func (inv *Inventory) Receive(ctx context.Context, system bool, p MediumPiece) (
 		return 0, err
 	}
 	removeOldParts(folder)
-	part := partOf(p)
 	path := filepath.Join(folder, part.fileName())
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := inv.CheckUpload(system, p.Name, p.Size); err != nil {
@@ -141,11 +147,15 @@ func (inv *Inventory) Receive(ctx context.Context, system bool, p MediumPiece) (
 
 // CancelUpload removes the received bytes of an upload.
 func (inv *Inventory) CancelUpload(system bool, p MediumPiece) error {
+	part, err := partOf(p)
+	if err != nil {
+		return err
+	}
 	folder, err := inv.MediaFolder(system)
 	if err != nil {
 		return err
 	}
-	err = os.Remove(filepath.Join(folder, partOf(p).fileName()))
+	err = os.Remove(filepath.Join(folder, part.fileName()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -104,6 +104,7 @@ func TestRefusedUploads(t *testing.T) {
 		_, err := h.Receive(t.Context(), false, piece(name, content, 0, 1))
 		require.ErrorIs(t, err, ErrUpload, "%q", name)
 		require.ErrorContains(t, err, "is not a valid file name")
+		require.ErrorContains(t, h.CancelUpload(false, MediumPiece{Name: name, Size: 1}), "is not a valid file name")
 	}
 	huge := piece("huge.img", content, 0, 1)
 	huge.Size = 1 << 60
@@ -148,7 +149,9 @@ func TestOneSenderAndOldParts(t *testing.T) {
 	require.ErrorIs(t, err, ErrBusy)
 	require.NoError(t, writer.CloseWithError(errBroken))
 	require.ErrorIs(t, <-ended, errBroken)
-	old := filepath.Join(h.dir, "data", "vmrunner-media", partOf(slow).fileName())
+	part, err := partOf(slow)
+	require.NoError(t, err)
+	old := filepath.Join(h.dir, "data", "vmrunner-media", part.fileName())
 	past := time.Now().Add(-keptPart - time.Hour)
 	require.NoError(t, os.Chtimes(old, past, past))
 	_, err = h.Receive(t.Context(), false, piece("b.img", content, 0, 1))
