@@ -34,7 +34,7 @@ type ending struct {
 	stop    *stop
 
 	last    *Shutdown
-	before  bool      // QEMU's end was announced to an earlier runner that was stopping the VM
+	before  bool      // an earlier runner was stopping the VM
 	nudge   time.Time // when to ask QEMU whether it stays; zero: never
 	asked   *exchange
 	giveUp  time.Time // when its answer is late
@@ -58,8 +58,8 @@ func (e *ending) observeEvent(event qmp.Event, now time.Time) {
 
 // beginFrom starts with what an earlier runner has recorded.
 func (e *ending) beginFrom(now time.Time) {
+	e.before = e.keep.progress.Stop != nil
 	if e.last = e.keep.progress.Shutdown; e.last != nil {
-		e.before = e.keep.progress.Stop != nil
 		e.announceEnd(now)
 	}
 }

@@ -380,9 +380,13 @@ func TestAnEndThatTheEarlierRunnerHasHeardOf(t *testing.T) {
 		k.state.Disconnected(qmp.ErrClosed, k.now)
 		require.Equal(t, cause, k.ends().Cause)
 	}
-	k = found(t, func(c *Config) { c.Progress.Stop = &StopRequest{Cause: "enough"} })
-	k.state.Adopt(Booting{}, k.now)
-	k.state.QEMUExited(childprocess.Exit{Code: -1}, k.now)
-	k.state.Disconnected(qmp.ErrClosed, k.now)
-	require.Equal(t, vmstatus.CauseKilled, k.ends().Cause)
+	for code, cause := range map[int]vmstatus.Cause{ // QEMU announced its end while there was no runner
+		0: vmstatus.CauseAsked, 1: vmstatus.CauseCrashed, -1: vmstatus.CauseKilled,
+	} {
+		k := found(t, func(c *Config) { c.Progress.Stop = &StopRequest{Cause: "enough"} })
+		k.state.Adopt(Booting{}, k.now)
+		k.state.QEMUExited(childprocess.Exit{Code: code}, k.now)
+		k.state.Disconnected(qmp.ErrClosed, k.now)
+		require.Equal(t, cause, k.ends().Cause)
+	}
 }
