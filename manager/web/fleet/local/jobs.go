@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vmop/manager/web/fleet"
@@ -61,14 +62,14 @@ const quick = 3 * time.Second
 func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(context.Context) error) error {
 	f.jobs.setFailed(name, nil)
 	whole := context.WithoutCancel(ctx)
-	ended, left := make(chan error, 1), make(chan struct{})
+	var answered atomic.Bool // with the error, or without waiting for it
+	ended := make(chan error, 1)
 	go func() {
 		err := do(whole)
-		select {
-		case <-left:
-			f.jobs.setFailed(name, err)
-		default:
+		if answered.CompareAndSwap(false, true) {
 			f.jobs.setDoing(name, "")
+		} else {
+			f.jobs.setFailed(name, err)
 		}
 		if err != nil {
 			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
@@ -80,8 +81,10 @@ func (f *Fleet) runInBackground(ctx context.Context, name, what string, do func(
 	case err := <-ended:
 		return asRefusal(err)
 	case <-time.After(quick):
-		close(left)
-		return nil
+		if answered.CompareAndSwap(false, true) {
+			return nil
+		}
+		return asRefusal(<-ended)
 	}
 }
 
