@@ -32,7 +32,7 @@ func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
 	if err != nil {
-		return nil, Refuse(InvalidSource, "request %s: %w", Shown(u), err)
+		return nil, Refuse(InvalidSource, "request %s: %w", redactURL(u), err)
 	}
 	req.Header.Set("Accept-Encoding", "identity")
 	if h.Username != "" || h.Password != "" {
@@ -46,7 +46,7 @@ func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 			err = wrapped.Err
 		}
 		if !errors.As(err, new(*Error)) && ctx.Err() == nil {
-			err = Refuse(SourceRefused, "%s: %w", Shown(u), err)
+			err = Refuse(SourceRefused, "%s: %w", redactURL(u), err)
 		}
 		return nil, err
 	}
@@ -64,19 +64,19 @@ func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return Refuse(RedirectRefused, "%s redirects to %s, which is neither http nor https",
-			Shown(via[len(via)-1].URL), Shown(req.URL))
+			redactURL(via[len(via)-1].URL), redactURL(req.URL))
 	}
 	if from := via[0].URL; !sameServer(from, req.URL) {
 		req.Header.Del("Authorization") // net/http keeps it for other ports and for names below the host's
 	}
 	for _, earlier := range via {
 		if earlier.URL.String() == req.URL.String() {
-			return Refuse(RedirectRefused, "%s redirects in a loop", Shown(req.URL))
+			return Refuse(RedirectRefused, "%s redirects in a loop", redactURL(req.URL))
 		}
 	}
 	if len(via) > mostRedirects {
-		return Refuse(RedirectRefused, "%s redirects more than %d times, finally to %s", Shown(via[0].URL),
-			mostRedirects, Shown(req.URL))
+		return Refuse(RedirectRefused, "%s redirects more than %d times, finally to %s", redactURL(via[0].URL),
+			mostRedirects, redactURL(req.URL))
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func sameServer(a, b *url.URL) bool {
 
 // statusError returns the error for the status of a response, or nil after a success.
 func statusError(resp *http.Response) error {
-	what := Shown(resp.Request.URL) + ": the server answers " + strings.TrimSpace(resp.Status)
+	what := redactURL(resp.Request.URL) + ": the server answers " + strings.TrimSpace(resp.Status)
 	switch s := resp.StatusCode; {
 	case s == http.StatusOK:
 		return nil

@@ -70,7 +70,7 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if from := req.Response; from != nil && from.Request.URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return nil, Refuse(RedirectRefused, "%s redirects from https to %s, which anyone between could change",
-			Shown(from.Request.URL), Shown(req.URL))
+			redactURL(from.Request.URL), redactURL(req.URL))
 	}
 	resp, w, err := t.sendRequest(req)
 	if err != nil {
@@ -243,8 +243,8 @@ func forNow(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// Shown returns a URL for people, without its possibly secret parts: user and query.
-func Shown(u *url.URL) string {
+// redactURL returns a URL for people, without its possibly secret parts: user and query.
+func redactURL(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()
 }

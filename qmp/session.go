@@ -16,11 +16,11 @@ import (
 
 // Default limits of a session.
 const (
-	// MaxMessage is the maximum length of a message from QEMU, in bytes. The longest real message, the reply to
+	// maxMessage is the maximum length of a message from QEMU, in bytes. The longest real message, the reply to
 	// query-qmp-schema, has 0.2 MB.
-	MaxMessage = 16 << 20
-	// MaxEvents is the maximum number of unread events.
-	MaxEvents = 1024
+	maxMessage = 16 << 20
+	// maxEvents is the maximum number of unread events.
+	maxEvents = 1024
 
 	maxEventBytes = 4 << 20
 )
@@ -66,7 +66,7 @@ func WithTrace(log *slog.Logger) Option { return func(s *settings) { s.log = log
 // New starts a session on an unused connection and sends qmp_capabilities. It does not wait for QEMU, which need not
 // even be running, so you can start commands immediately. The session takes ownership of conn.
 func New(conn net.Conn, options ...Option) *Session {
-	set := settings{maxMessage: MaxMessage, maxEvents: MaxEvents, log: slog.New(slog.DiscardHandler)}
+	set := settings{maxMessage: maxMessage, maxEvents: maxEvents, log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(&set)
 	}

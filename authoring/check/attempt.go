@@ -250,7 +250,7 @@ func (a *attempt) answerOn(l net.Listener) {
 func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 	path, err := findHelper(h)
 	if err != nil {
-		return Needs{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
+		return needsError{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
 	}
 	if h.Dir != "" && !isFolder(h.Dir) {
 		if h.Dir, err = a.dir.emptyFolder(h.Dir); err != nil {

@@ -155,7 +155,7 @@ func (c *Checker) tryPlan(ctx context.Context, p *plan.Plan, dir folder, least s
 
 // untestable records the reason why a plan cannot be tested.
 func (r Result) untestable(err error) Result {
-	var needs Needs
+	var needs needsError
 	if errors.As(err, &needs) {
 		r.Untried, r.Missing = needs.Error(), needs.Program
 	} else {

@@ -160,7 +160,7 @@ func (f folder) makeImage(place string, i image) error {
 		return nil
 	}
 	if f.qemuImg == "" {
-		return Needs{What: "the program qemu-img, for an image of format " + i.format, Program: true}
+		return needsError{What: "the program qemu-img, for an image of format " + i.format, Program: true}
 	}
 	out, err := exec.Command(f.qemuImg, "create", "-q", "-f", i.format, place,
 		strconv.FormatInt(i.size, 10)).CombinedOutput()

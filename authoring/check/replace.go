@@ -12,15 +12,15 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A Needs error means that a plan cannot be tested on this computer.
-type Needs struct {
+// A needsError means that a plan cannot be tested on this computer.
+type needsError struct {
 	What string
 	// Program means that the missing thing is a program that the user can install.
 	Program bool
 }
 
 // Error implements error.
-func (n Needs) Error() string { return "it needs " + n.What }
+func (n needsError) Error() string { return "it needs " + n.What }
 
 // A replacement adapts a plan so that it can be tested anywhere.
 type replacement struct {
@@ -241,9 +241,9 @@ func (r *replacement) replaceChannel(o plan.Option) (plan.Option, error) {
 		dropProperties(&o, "to")
 	case o.Value == "socket" && hasPort:
 		host, _ := o.Get("host")
-		return o, Needs{What: fmt.Sprintf("a server on %s (-chardev %s)", host, o.ID())}
+		return o, needsError{What: fmt.Sprintf("a server on %s (-chardev %s)", host, o.ID())}
 	case o.Value == "socket" && hasPath && server != "on" && !r.served[r.dir.substitutePath(path)]:
-		return o, Needs{What: fmt.Sprintf("the program that listens on %s (-chardev %s)", path, o.ID())}
+		return o, needsError{What: fmt.Sprintf("the program that listens on %s (-chardev %s)", path, o.ID())}
 	case (o.Value == "serial" || o.Value == "parallel") && hasPath:
 		return plan.Option{
 			Flag: o.Flag, Value: "null", List: true, Origin: o.Origin,

@@ -118,7 +118,7 @@ func addVMs(all map[string]string, namespace string) {
 	web, plain, ends := of("web", namespace), of("plain", namespace), of("ends", namespace)
 	all["vmop_vm_problems{"+web+"}"], all["vmop_vm_pending_changes{"+web+"}"] = always("0"), always("0")
 	all["vmop_vm_scraped{"+web+"}"] = always("1")
-	for _, c := range status.Derive(status.Status{}) {
+	for _, c := range status.deriveConditions(status.Status{}) {
 		is := "0"
 		if slices.Contains([]vmstatus.ConditionType{
 			vmstatus.ConditionRunning, vmstatus.ConditionReady, vmstatus.ConditionVmopAgent,

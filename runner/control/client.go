@@ -101,7 +101,7 @@ func (c *Client) doRequest(ctx context.Context, method, path string, body []byte
 			req.Header[name] = values
 		}
 		if c.user != "" {
-			req.Header.Set(UserHeader, printable.Line(c.user))
+			req.Header.Set(userHeader, printable.Line(c.user))
 		}
 		_ = req.Write(conn) // a server with too many clients answers without reading
 		r.Response, err = http.ReadResponse(r.in, req)

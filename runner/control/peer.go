@@ -32,10 +32,10 @@ func withManager(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerValue{"manager " + host, conn, true})
 }
 
-// UserHeader contains the name of the user that the manager sends a request for. Other clients, such as kubectl
+// userHeader contains the name of the user that the manager sends a request for. Other clients, such as kubectl
 // vmop through pods/exec, may also send it. Their name is shown as unverified, and never counts as a user known
 // to the manager. A client of the socket could end QEMU anyway, so a false name gives no more rights.
-const UserHeader = "Vmop-User"
+const userHeader = "Vmop-User"
 
 // unverified follows the name of a user that only the client vouches for.
 const unverified = " (unverified)"
@@ -67,7 +67,7 @@ func (w Who) isSameUser(other Who) bool { return w.User != "" && w.User == other
 func senderOf(r *http.Request) Who {
 	value, _ := r.Context().Value(peerKey{}).(peerValue)
 	w := Who{Client: value.text}
-	user := printable.Line(r.Header.Get(UserHeader))
+	user := printable.Line(r.Header.Get(userHeader))
 	user = strings.ToValidUTF8(user[:min(len(user), longestUser)], "")
 	switch {
 	case value.manager:

@@ -156,7 +156,7 @@ func (s *Server) Reopen() error {
 }
 
 // ServeRemote also serves the manager, until Close. It accepts from the listener only connections that have
-// proved to be the manager's, and closes it at the end. Requests may name a user (UserHeader), and can't use QMP
+// proved to be the manager's, and closes it at the end. Requests may name a user (userHeader), and can't use QMP
 // or create snapshots. It must be called at most once.
 func (s *Server) ServeRemote(l net.Listener) {
 	s.remote = s.newHTTP(withManager, func(pattern string) bool {

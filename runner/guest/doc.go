@@ -22,7 +22,7 @@
 //
 // # The guest is not trusted
 //
-// An agent can reply anything. A reply is bounded in size (MaxReply) and nesting (MaxDepth) and must have the id
+// An agent can reply anything. A reply is bounded in size (maxReply) and nesting (maxDepth) and must have the id
 // of its command. The texts of Info and OSInfo are made printable and short, and invalid addresses are left out.
 //
 // # The log-in agent

@@ -75,7 +75,7 @@ func FuzzLoginAgent(f *testing.F) {
 		l.Opened(false)
 		now, begun := time.Now(), false
 		for _, line := range lines {
-			require.LessOrEqual(t, len(line), MaxLine)
+			require.LessOrEqual(t, len(line), maxLine)
 			require.NotContains(t, line, "\n")
 			l.Receive(line, now)
 			if command := l.Send(now); command != "" {

@@ -12,7 +12,7 @@ import (
 
 // Limits of a log-in agent.
 const (
-	MaxLine   = 256 // bytes of a line; longer lines are ignored
+	maxLine   = 256 // bytes of a line; longer lines are ignored
 	chunk     = 512 // bytes per read
 	chunks    = 32  // read without a pause
 	chunkTime = 250 * time.Millisecond
@@ -153,7 +153,7 @@ func listenForLines(ctx context.Context, conn io.Reader, received chan<- []strin
 // splitter splits the input into lines.
 type splitter struct {
 	begun []byte // of a line without its end
-	long  bool   // this line has more than MaxLine bytes
+	long  bool   // this line has more than maxLine bytes
 }
 
 // splitLines returns the lines that end in the piece, without their ends.
@@ -161,7 +161,7 @@ func (s *splitter) splitLines(piece []byte) (lines []string) {
 	for len(piece) > 0 {
 		part, rest, end := bytes.Cut(piece, []byte{'\n'})
 		piece = rest
-		s.long = s.long || len(s.begun)+len(part) > MaxLine
+		s.long = s.long || len(s.begun)+len(part) > maxLine
 		if !s.long {
 			s.begun = append(s.begun, part...)
 		}

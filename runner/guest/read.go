@@ -15,8 +15,8 @@ import (
 
 // Limits of the replies of a guest.
 const (
-	MaxReply = 1 << 20 // bytes of one reply
-	MaxDepth = 32      // arrays and objects inside each other
+	maxReply = 1 << 20 // bytes of one reply
+	maxDepth = 32      // arrays and objects inside each other
 	MaxText  = 256     // characters of one text of Info and OSInfo
 )
 
@@ -66,8 +66,8 @@ func (r *reader) readLine() ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case len(line)+len(part) > MaxReply:
-			return nil, malformed(fmt.Sprintf("the reply has more than %d bytes", MaxReply))
+		case len(line)+len(part) > maxReply:
+			return nil, malformed(fmt.Sprintf("the reply has more than %d bytes", maxReply))
 		case stop == sentinel:
 			return nil, malformed("a new reply begins inside the reply")
 		}
@@ -79,7 +79,7 @@ func (r *reader) readLine() ([]byte, error) {
 	}
 }
 
-// skipToSentinel reads up to and including the sentinel. With keep, it returns the data before it, up to MaxReply
+// skipToSentinel reads up to and including the sentinel. With keep, it returns the data before it, up to maxReply
 // bytes.
 func (r *reader) skipToSentinel(keep bool) (skipped []byte, err error) {
 	for {
@@ -88,7 +88,7 @@ func (r *reader) skipToSentinel(keep bool) (skipped []byte, err error) {
 			return nil, err
 		}
 		if keep {
-			skipped = append(skipped, part[:min(len(part), MaxReply-len(skipped))]...)
+			skipped = append(skipped, part[:min(len(part), maxReply-len(skipped))]...)
 		}
 		if stop == sentinel {
 			_, err = r.r.Discard(1)
@@ -100,7 +100,7 @@ func (r *reader) skipToSentinel(keep bool) (skipped []byte, err error) {
 // parseReply parses a reply.
 func parseReply(line []byte) (*reply, error) {
 	if tooDeep(line) {
-		return nil, malformed(fmt.Sprintf("the reply is nested more than %d deep", MaxDepth))
+		return nil, malformed(fmt.Sprintf("the reply is nested more than %d deep", maxDepth))
 	}
 	r := new(reply)
 	if err := json.Unmarshal(line, r); err != nil {
@@ -120,7 +120,7 @@ func tooDeep(line []byte) bool {
 		case b == '"':
 			inText = true
 		case b == '[' || b == '{':
-			if depth++; depth > MaxDepth {
+			if depth++; depth > maxDepth {
 				return true
 			}
 		case b == ']' || b == '}':

@@ -37,7 +37,7 @@ func (a *Agent) sendSync() (id int64, err error) {
 }
 
 // awaitSync skips everything up to the answer to the guest-sync-delimited with the id: junk, late replies, and
-// answers to earlier synchronizations. With keep, it returns the skipped data, up to MaxReply bytes.
+// answers to earlier synchronizations. With keep, it returns the skipped data, up to maxReply bytes.
 func (a *Agent) awaitSync(id int64, keep bool) (skipped []byte, err error) {
 	want := fmt.Sprint(id)
 	for {
@@ -45,7 +45,7 @@ func (a *Agent) awaitSync(id int64, keep bool) (skipped []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if room := MaxReply - len(skipped); keep && room > 0 {
+		if room := maxReply - len(skipped); keep && room > 0 {
 			skipped = append(skipped, junk[:min(len(junk), room)]...)
 		}
 		line, err := a.in.readLine()

@@ -34,16 +34,16 @@ type Place struct {
 	Env config.Env
 }
 
-// SystemFolder contains the configurations of the computer's VMs.
-const SystemFolder = "/etc/opt/vmrunner"
+// systemFolder contains the configurations of the computer's VMs.
+const systemFolder = "/etc/opt/vmrunner"
 
 // Places returns the folder of the user, if there is a home, and the folder of the computer.
 func Places(env config.Env) []Place {
 	variables := map[string]string{
-		"XDG_CONFIG_HOME": filepath.Dir(SystemFolder), "XDG_DATA_HOME": "/var/lib", "XDG_RUNTIME_DIR": "/run",
+		"XDG_CONFIG_HOME": filepath.Dir(systemFolder), "XDG_DATA_HOME": "/var/lib", "XDG_RUNTIME_DIR": "/run",
 		"XDG_CACHE_HOME": "/var/cache",
 	}
-	system := Place{Folder: SystemFolder, System: true, Env: env}
+	system := Place{Folder: systemFolder, System: true, Env: env}
 	system.Env.Getenv = func(name string) string {
 		if value, ok := variables[name]; ok {
 			return value
@@ -54,7 +54,7 @@ func Places(env config.Env) []Place {
 		system.Environment = append(system.Environment, name+"="+variables[name])
 	}
 	folder := env.Folder()
-	if folder == "" || folder == SystemFolder {
+	if folder == "" || folder == systemFolder {
 		return []Place{system}
 	}
 	return []Place{{Folder: folder, Env: env}, system}

@@ -177,10 +177,10 @@ func lastEnd(dataDir string) *record.End {
 	return &lost
 }
 
-// StopProcesses stops a VM with an unreachable runner through the processes that hold its locks. It sends TERM to
+// stopProcesses stops a VM with an unreachable runner through the processes that hold its locks. It sends TERM to
 // the runner, which asks the guest. With force it ends all processes. With wait it returns when they have ended.
 // The error is control.ErrNotRunning if there are no such processes.
-func StopProcesses(ctx context.Context, runtimeDir, dataDir string, force, wait bool) error {
+func stopProcesses(ctx context.Context, runtimeDir, dataDir string, force, wait bool) error {
 	if dataDir == "" {
 		dataDir = dataDirOf(runtimeDir)
 	}

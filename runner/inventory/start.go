@@ -149,7 +149,7 @@ func StopAt(ctx context.Context, runtimeDir, dataDir string, force, wait bool) (
 	if absent && !force || !absent && !force && !errors.As(err, new(*UnreachableError)) {
 		return last, err
 	}
-	if fault := StopProcesses(ctx, runtimeDir, dataDir, force, wait); !errors.Is(fault, control.ErrNotRunning) {
+	if fault := stopProcesses(ctx, runtimeDir, dataDir, force, wait); !errors.Is(fault, control.ErrNotRunning) {
 		return status.Status{}, fault
 	}
 	return last, err

@@ -13,7 +13,7 @@ import (
 // or the last line with QEMU's reason for its exit.
 func Cause(err error) string {
 	var faults yamlfile.Faults
-	var start *StartError
+	var start *startError
 	switch {
 	case errors.As(err, &faults):
 		return faults[0].Text() + andMore(len(faults)-1)

@@ -19,8 +19,8 @@ const (
 	helperEndTime = 200 * time.Millisecond // for all helpers, after QEMU has ended
 )
 
-// StartError reports that a process ended before the guest ran.
-type StartError struct {
+// startError reports that a process ended before the guest ran.
+type startError struct {
 	// Process is the process's name, Exit its exit status, and Output the end of its output.
 	Process string
 	Exit    childprocess.Exit
@@ -33,7 +33,7 @@ type StartError struct {
 }
 
 // Error returns the output and, if known, the advice and the line of the VM type.
-func (e *StartError) Error() string {
+func (e *startError) Error() string {
 	s := fmt.Sprintf("%s ended while the VM was being started: %s", e.Process, e.Exit)
 	if e.Output != "" {
 		s += "\n  " + strings.ReplaceAll(e.Output, "\n", "\n  ")
@@ -58,7 +58,7 @@ func (p *Processes) Blame(ctx context.Context, vm *prepare.VM, err error) error 
 	case <-time.After(endTime):
 		return err
 	}
-	e := &StartError{Process: vm.Plan.QEMU.Name, Exit: p.QEMU.Exit(), Output: strings.TrimSpace(p.QEMU.Tail())}
+	e := &startError{Process: vm.Plan.QEMU.Name, Exit: p.QEMU.Exit(), Output: strings.TrimSpace(p.QEMU.Tail())}
 	if o := vm.Plan.QEMU.Blame(e.Output); o != nil {
 		e.Option, e.Origin = strings.Join(o.Words(func(name string) string {
 			return "<" + name + ">"

@@ -12,7 +12,7 @@ import (
 
 // readGeneration returns the generation id in a data directory. It is empty if the disks were never restored.
 func readGeneration(dataDir string) string {
-	data, err := readfile.ReadFile(filepath.Join(dataDir, GenerationFile), LargestNote)
+	data, err := readfile.ReadFile(filepath.Join(dataDir, generationFile), LargestNote)
 	id := strings.TrimSpace(string(data))
 	if err != nil || !vmspec.ValidUUID(id) {
 		return ""
@@ -23,7 +23,7 @@ func readGeneration(dataDir string) string {
 // KeepGeneration stores an id of the guest's disks in the data directory. The guest gets it at its next start
 // (vmgenid), and thereby learns that its disks were restored. See docs/decisions/0195-generation-id.md.
 func KeepGeneration(dataDir, id string) error {
-	return atomicfile.Write(filepath.Join(dataDir, GenerationFile), []byte(id+"\n"), 0o644, atomicfile.Synced)
+	return atomicfile.Write(filepath.Join(dataDir, generationFile), []byte(id+"\n"), 0o644, atomicfile.Synced)
 }
 
 // readKinds returns the kinds of the copies in a data directory, by the paths of the copies.

@@ -48,7 +48,7 @@ type HostFacts struct {
 	PCI          map[string]*vmtypes.PCIDevice `json:"pci,omitempty"`
 	Confidential *vmtypes.Confidential         `json:"confidential,omitempty"`
 	// Copies are the kinds of the copies in the data directory, by their paths. GenerationID is the content of
-	// GenerationFile; nil if it was not read.
+	// generationFile; nil if it was not read.
 	Copies       map[string]string `json:"copies,omitempty"`
 	GenerationID *string           `json:"generationId,omitempty"`
 	// CloudInit and Sysprep are digests of the guest's configuration data; empty without data.

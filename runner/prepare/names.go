@@ -15,8 +15,8 @@ const (
 	CloudInitImage = "cloud-init.img"
 	SysprepImage   = "sysprep.img"
 
-	// CopyFolder contains the socket that connects QEMU to the target of a moving guest; see VM.CopySocket.
-	CopyFolder = "copy"
+	// copyFolder contains the socket that connects QEMU to the target of a moving guest; see VM.CopySocket.
+	copyFolder = "copy"
 
 	RecordFile   = "machine.json"
 	ProgressFile = "runner.json"
@@ -45,8 +45,8 @@ const (
 	MigrationFile = "migration.json"
 	// ReceivedFile contains the name of the migration that moved the guest to this pod.
 	ReceivedFile = "received"
-	// GenerationFile contains the id of the guest's disks since their last restore; see KeepGeneration.
-	GenerationFile = "generation.txt"
+	// generationFile contains the id of the guest's disks since their last restore; see KeepGeneration.
+	generationFile = "generation.txt"
 	// FailedFile describes the last start if it failed; see package record.
 	FailedFile = "start-failed.json"
 	// cardsFile contains the ports of network cards that were plugged in while the VM was running.
@@ -73,13 +73,13 @@ const (
 func OwnData() []string {
 	return []string{
 		config.UUIDFile, pinnedType, PinnedMachines, basesFile, originsFile, EndedFile, MigrationFile, ReceivedFile,
-		FailedFile, GenerationFile, cardsFile,
+		FailedFile, generationFile, cardsFile,
 	}
 }
 
 // CopySocket returns the path of the socket for copying the disks of a moving guest, on either side. Its folder
 // exists as long as the machine.
-func (vm *VM) CopySocket() string { return filepath.Join(vm.RuntimeDir, CopyFolder, "nbd.sock") }
+func (vm *VM) CopySocket() string { return filepath.Join(vm.RuntimeDir, copyFolder, "nbd.sock") }
 
 // DataFiles returns the names of files that runners write in the data directory, including the files of the plan.
 func (vm *VM) DataFiles() []string {
@@ -93,7 +93,7 @@ func (vm *VM) DataFiles() []string {
 // reservedPaths returns the paths of a VM that no plan may give to a process.
 func (vm *VM) reservedPaths() (paths []string) {
 	for _, name := range []string{
-		MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile, CopyFolder,
+		MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile, copyFolder,
 	} {
 		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
 	}

@@ -23,10 +23,10 @@ import (
 func TestLinkerFlagsStayTheSame(t *testing.T) {
 	t.Parallel()
 	for range 100 {
-		require.Equal(t, linkerFlags(OldestVersion), linkerFlags(OldestVersion))
+		require.Equal(t, linkerFlags(oldestVersion), linkerFlags(oldestVersion))
 	}
-	require.Contains(t, linkerFlags(KubernetesVersion),
-		"-X k8s.io/component-base/version.gitVersion="+KubernetesVersion+" ")
+	require.Contains(t, linkerFlags(kubernetesVersion),
+		"-X k8s.io/component-base/version.gitVersion="+kubernetesVersion+" ")
 }
 
 // The modules from which Kubernetes is built require the versions that the documents promise.
@@ -35,7 +35,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/tasks/cluster-admin.md")
 	require.NoError(t, err)
 	for module, version := range map[string]string{
-		"kubernetes": KubernetesVersion, "kubernetes-oldest": OldestVersion,
+		"kubernetes": kubernetesVersion, "kubernetes-oldest": oldestVersion,
 	} {
 		text, err := os.ReadFile("../../tools/" + module + "/go.mod")
 		require.NoError(t, err)
@@ -44,10 +44,10 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	for _, chart := range []string{"chart", "runner-chart"} {
 		text, err := os.ReadFile("../../deploy/" + chart + "/Chart.yaml")
 		require.NoError(t, err)
-		require.Contains(t, string(text), `kubeVersion: ">=`+minorOf(OldestVersion)+`.0-0"`)
+		require.Contains(t, string(text), `kubeVersion: ">=`+minorOf(oldestVersion)+`.0-0"`)
 	}
-	promise := fmt.Sprintf("| Kubernetes | %[1]s or newer | %[1]s and %[2]s |", minorOf(OldestVersion),
-		minorOf(KubernetesVersion))
+	promise := fmt.Sprintf("| Kubernetes | %[1]s or newer | %[1]s and %[2]s |", minorOf(oldestVersion),
+		minorOf(kubernetesVersion))
 	require.Contains(t, string(page), promise)
 }
 

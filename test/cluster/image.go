@@ -21,8 +21,8 @@ import (
 
 // Names of the images that every node has.
 const (
-	// PauseImage holds a pod's namespaces.
-	PauseImage = "example.test/pause:test"
+	// pauseImage holds a pod's namespaces.
+	pauseImage = "example.test/pause:test"
 	// BusyboxImage contains the busybox programs in /bin, and starts a shell.
 	BusyboxImage = "example.test/busybox:test"
 )
@@ -142,7 +142,7 @@ func systemImages(dir string) error {
 		busybox.Links["/bin/"+applet] = "busybox"
 	}
 	pause := Image{
-		Name: PauseImage, Files: map[string]string{"/pause": filepath.Join(dir, "bin", "pause")},
+		Name: pauseImage, Files: map[string]string{"/pause": filepath.Join(dir, "bin", "pause")},
 		Entrypoint: []string{"/pause"},
 	}
 	for file, image := range map[string]Image{"busybox.tar": busybox, "pause.tar": pause} {

@@ -117,7 +117,7 @@ const containerdConfig = `version = 2
 root = "$DIR/containerd"
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "` + PauseImage + `"
+  sandbox_image = "` + pauseImage + `"
   restrict_oom_score_adj = true  # without CAP_SYS_RESOURCE scores can only rise
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "$PACKAGES/usr/lib/cni"

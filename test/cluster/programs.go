@@ -14,11 +14,11 @@ import (
 	"vmop/test/program"
 )
 
-// KubernetesVersion is the version of Kubernetes, and OldestVersion the oldest supported version. The modules
+// kubernetesVersion is the version of Kubernetes, and oldestVersion the oldest supported version. The modules
 // tools/kubernetes and tools/kubernetes-oldest require the same versions.
 const (
-	KubernetesVersion = "v1.37.2"
-	OldestVersion     = "v1.34.0"
+	kubernetesVersion = "v1.37.2"
+	oldestVersion     = "v1.34.0"
 )
 
 // programs are the names under which kubeall runs as different programs.
@@ -37,7 +37,7 @@ var packages = map[string]string{
 // the unpacked packages, and images the images of a node. With [program.Folder] it skips compiling. log receives a line
 // for each slow step.
 func Programs(ctx context.Context, log func(string)) (dir string, err error) {
-	dir, unlock, err := lockFolder(ctx, KubernetesVersion, log)
+	dir, unlock, err := lockFolder(ctx, kubernetesVersion, log)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +61,7 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 // oldestPrograms does the same with the oldest supported version of Kubernetes. It links everything
 // else from newest, the folder of the newest version. See docs/decisions/0202-oldest-kubernetes.md.
 func oldestPrograms(ctx context.Context, newest string, log func(string)) (dir string, err error) {
-	dir, unlock, err := lockFolder(ctx, OldestVersion, log)
+	dir, unlock, err := lockFolder(ctx, oldestVersion, log)
 	if err != nil {
 		return "", err
 	}
@@ -70,8 +70,8 @@ func oldestPrograms(ctx context.Context, newest string, log func(string)) (dir s
 	if err != nil {
 		return "", err
 	}
-	if err := compileModule(ctx, log, "kubeall "+OldestVersion, filepath.Join(root, "tools/kubernetes-oldest"),
-		"-ldflags", linkerFlags(OldestVersion), "-o", filepath.Join(dir, "bin/kubeall"), "./kubeall"); err != nil {
+	if err := compileModule(ctx, log, "kubeall "+oldestVersion, filepath.Join(root, "tools/kubernetes-oldest"),
+		"-ldflags", linkerFlags(oldestVersion), "-o", filepath.Join(dir, "bin/kubeall"), "./kubeall"); err != nil {
 		return "", err
 	}
 	links := map[string]string{"root": filepath.Join(newest, "root"), "images": filepath.Join(newest, "images")}
@@ -165,7 +165,7 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 	}
 	bin := filepath.Join(dir, "bin")
 	if _, err := os.Stat(filepath.Join(bin, "kubeall")); err != nil {
-		log("building Kubernetes " + KubernetesVersion + " and etcd from their sources into " + bin +
+		log("building Kubernetes " + kubernetesVersion + " and etcd from their sources into " + bin +
 			": about 10 minutes on two idle CPUs, and 4 GB of Go's caches; next time it is there")
 	}
 	for _, from := range sources {
@@ -176,7 +176,7 @@ func buildKubernetes(ctx context.Context, dir string, log func(string)) error {
 			}
 		}
 		if err := compileModule(ctx, log, name, filepath.Join(root, from.module), "-ldflags",
-			linkerFlags(KubernetesVersion), "-o",
+			linkerFlags(kubernetesVersion), "-o",
 			filepath.Join(bin, name), from.pkg); err != nil {
 			return err
 		}

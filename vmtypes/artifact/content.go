@@ -39,7 +39,7 @@ const (
 const (
 	MaxFiles = 200
 	MaxFile  = 1 << 20
-	MaxSize  = 4 << 20
+	maxSize  = 4 << 20
 )
 
 // samples is the only subfolder. It may contain samples.
@@ -139,9 +139,9 @@ func (c *Content) checkContent() error {
 		return fmt.Errorf("%s is the name of a stock type, which would be used instead", c.Name)
 	case !there || strings.HasSuffix(c.Name, "_test"):
 		return fmt.Errorf("there is no module %s.star of the type", c.Name)
-	case len(c.Files) > MaxFiles || size > MaxSize:
+	case len(c.Files) > MaxFiles || size > maxSize:
 		return fmt.Errorf("there are %d files with %d bytes; the maximum is %d files with %d bytes",
-			len(c.Files), size, MaxFiles, MaxSize)
+			len(c.Files), size, MaxFiles, maxSize)
 	case c.APIVersion < 1:
 		return fmt.Errorf("the version of the language is %d, but must be at least 1", c.APIVersion)
 	}

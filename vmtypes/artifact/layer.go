@@ -11,7 +11,7 @@ import (
 )
 
 // mostLayer is the maximum size of a layer in bytes, including the headers of the files.
-const mostLayer = MaxSize + (MaxFiles+4)*1024
+const mostLayer = maxSize + (MaxFiles+4)*1024
 
 // packFiles returns an archive that depends only on the files.
 func packFiles(files map[string]string) ([]byte, error) {
@@ -64,8 +64,8 @@ func unpackFiles(layer []byte) (map[string]string, error) {
 		if err := checkFile(name, string(text)); err != nil {
 			return nil, err
 		}
-		if size += len(text); size > MaxSize {
-			return nil, fmt.Errorf("the files have more than %d bytes", MaxSize)
+		if size += len(text); size > maxSize {
+			return nil, fmt.Errorf("the files have more than %d bytes", maxSize)
 		}
 		files[name] = string(text)
 	}

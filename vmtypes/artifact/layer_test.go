@@ -119,7 +119,7 @@ func FuzzUnpack(f *testing.F) {
 			require.NoError(t, checkFile(name, text))
 			size += len(text)
 		}
-		require.LessOrEqual(t, size, MaxSize)
+		require.LessOrEqual(t, size, maxSize)
 		require.LessOrEqual(t, len(files), MaxFiles)
 		packed, err := packFiles(files)
 		require.NoError(t, err)

@@ -20,11 +20,11 @@ import (
 // The roles of the agents' sockets in plans.
 const (
 	GuestRole = "guestAgent"
-	LogInRole = "vmopAgent"
+	logInRole = "vmopAgent"
 )
 
 // Roles returns all roles.
-func Roles() []string { return []string{GuestRole, LogInRole} }
+func Roles() []string { return []string{GuestRole, logInRole} }
 
 // Config is the configuration of Agents.
 type Config struct {
@@ -59,7 +59,7 @@ func New(ctx context.Context, cfg Config) *Agents {
 	a.ctx, a.end = context.WithCancel(ctx)
 	a.staying, a.leave = context.WithCancel(a.ctx)
 	for role, who := range map[string]attendant{
-		GuestRole: &guestAgent{log: cfg.Log, state: cfg.State}, LogInRole: a.logIn,
+		GuestRole: &guestAgent{log: cfg.Log, state: cfg.State}, logInRole: a.logIn,
 	} {
 		if path := cfg.Paths[role]; path != "" {
 			a.ports[role] = &port{agents: a, who: who, path: path}

@@ -25,8 +25,8 @@ const (
 	mergeType = "application/merge-patch+json"
 	jsonType  = "application/json"
 
-	// FieldManager is the runner's name as the owner of status fields.
-	FieldManager = "vm-runner"
+	// fieldManager is the runner's name as the owner of status fields.
+	fieldManager = "vm-runner"
 
 	// answerTime bounds a request, and largestAnswer the bytes read of an answer.
 	answerTime    = 10 * time.Second
@@ -78,7 +78,7 @@ type object struct {
 
 // applyStatus applies body as the runner's part of the status.
 func (c *client) applyStatus(ctx context.Context, body []byte) (object, error) {
-	return c.applyAs(ctx, FieldManager, body)
+	return c.applyAs(ctx, fieldManager, body)
 }
 
 func (c *client) applyAs(ctx context.Context, manager string, body []byte) (object, error) {
@@ -87,7 +87,7 @@ func (c *client) applyAs(ctx context.Context, manager string, body []byte) (obje
 
 // readByPatch returns the resource without the right to get it: it sends an empty patch.
 func (c *client) readByPatch(ctx context.Context) (object, error) {
-	return c.patchResource(ctx, mergeType, url.Values{"fieldManager": {FieldManager}}, []byte("{}"))
+	return c.patchResource(ctx, mergeType, url.Values{"fieldManager": {fieldManager}}, []byte("{}"))
 }
 
 func (c *client) patchResource(ctx context.Context, kind string, query url.Values, body []byte) (o object, err error) {
@@ -105,7 +105,7 @@ func (c *client) doRequest(ctx context.Context, method, path, kind string, body 
 	}
 	request.Header.Set("Content-Type", kind)
 	request.Header.Set("Accept", jsonType)
-	request.Header.Set("User-Agent", FieldManager)
+	request.Header.Set("User-Agent", fieldManager)
 	response, err := c.server.sendRequest(request)
 	if err != nil {
 		return fmt.Errorf("ask the API server: %w", err)
