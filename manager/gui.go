@@ -89,23 +89,8 @@ type userPart struct {
 }
 
 type providerPart struct {
-	Name                  string   `yaml:"name"`
-	DisplayName           string   `yaml:"displayName"`
-	ConfigurationEndpoint string   `yaml:"configurationEndpoint"`
-	AuthorizationEndpoint string   `yaml:"authorizationEndpoint"`
-	TokenEndpoint         string   `yaml:"tokenEndpoint"`
-	KeysEndpoint          string   `yaml:"keysEndpoint"`
-	Issuer                string   `yaml:"issuer"`
-	ClientID              string   `yaml:"clientId"`
-	Secret                string   `yaml:"secret"`
-	SecretFile            string   `yaml:"secretFile"`
-	Scopes                []string `yaml:"scopes"`
-	UserClaim             string   `yaml:"userClaim"`
-	RolesClaim            string   `yaml:"rolesClaim"`
-	RolesMatching         []string `yaml:"rolesMatching"`
-	UserPrefix            string   `yaml:"userPrefix"`
-	Prompt                string   `yaml:"prompt"`
-	Popup                 any      `yaml:"popup"` // ignored: there are no popups
+	login.Provider `yaml:",inline"`
+	Popup          any `yaml:"popup"` // ignored: there are no popups
 }
 
 type vmAccessPart struct {
@@ -280,14 +265,7 @@ func (f *faults) readProvider(c *login.Config, at string, p providerPart) {
 			"the providers %q and %q have the same userPrefix %q: each could name the users of the other",
 			c.Providers[other].Name, p.Name, p.UserPrefix), "give all providers but one a different userPrefix")
 	}
-	c.Providers = append(c.Providers, login.Provider{
-		Name: p.Name, DisplayName: p.DisplayName, Issuer: p.Issuer,
-		ConfigurationEndpoint: p.ConfigurationEndpoint, AuthorizationEndpoint: p.AuthorizationEndpoint,
-		TokenEndpoint: p.TokenEndpoint, KeysEndpoint: p.KeysEndpoint,
-		ClientID: p.ClientID, Secret: p.Secret, SecretFile: p.SecretFile, Scopes: p.Scopes,
-		UserClaim: p.UserClaim, RolesClaim: p.RolesClaim, RolesMatching: p.RolesMatching,
-		UserPrefix: p.UserPrefix, Prompt: p.Prompt,
-	})
+	c.Providers = append(c.Providers, p.Provider)
 }
 
 // checkAbsolute checks that file is "" or an absolute path.

@@ -250,7 +250,8 @@ func (a *attempt) answerOn(l net.Listener) {
 func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 	path, err := findHelper(h)
 	if err != nil {
-		return needsError{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
+		what := "the program " + filepath.Base(h.Executable) + ", which is not installed"
+		return needsError{What: what, Program: true}
 	}
 	if h.Dir != "" && !isFolder(h.Dir) {
 		if h.Dir, err = a.dir.emptyFolder(h.Dir); err != nil {

@@ -45,31 +45,37 @@ type User struct {
 	Hash string
 }
 
-// Provider is an OpenID Connect provider.
+// Provider is an OpenID Connect provider. The tags are its keys in the manager's configuration.
 type Provider struct {
 	// Name identifies the provider; DisplayName is shown to users.
-	Name, DisplayName string
+	Name        string `yaml:"name"`
+	DisplayName string `yaml:"displayName"`
 	// Issuer is the issuer URL in tokens. The metadata is at ConfigurationEndpoint, which must be a URL followed
 	// by /.well-known/openid-configuration.
-	Issuer, ConfigurationEndpoint string
+	Issuer                string `yaml:"issuer"`
+	ConfigurationEndpoint string `yaml:"configurationEndpoint"`
 	// The endpoints for logging in, for redeeming a code, and for fetching keys, if the provider has no metadata.
-	AuthorizationEndpoint, TokenEndpoint, KeysEndpoint string
-	ClientID                                           string
+	AuthorizationEndpoint string `yaml:"authorizationEndpoint"`
+	TokenEndpoint         string `yaml:"tokenEndpoint"`
+	KeysEndpoint          string `yaml:"keysEndpoint"`
+	ClientID              string `yaml:"clientId"`
 	// Secret of the client. If SecretFile is not "", it is read each time the secret is needed.
-	Secret, SecretFile string
+	Secret     string `yaml:"secret"`
+	SecretFile string `yaml:"secretFile"`
 	// Scopes are requested in addition to openid. nil means profile.
-	Scopes []string
+	Scopes []string `yaml:"scopes"`
 	// UserClaim contains the user's name, RolesClaim one role or a list of roles. Each is a claim's name; dots
 	// separate the names of nested claims. "" means preferred_username for the user, and roles or, without it,
 	// groups for the roles.
-	UserClaim, RolesClaim string
-	// UserPrefix is prepended to the names of users.
-	UserPrefix string
+	UserClaim  string `yaml:"userClaim"`
+	RolesClaim string `yaml:"rolesClaim"`
 	// RolesMatching are patterns in the syntax of path.Match. Roles that match no pattern are ignored. nil
 	// accepts all roles.
-	RolesMatching []string
+	RolesMatching []string `yaml:"rolesMatching"`
+	// UserPrefix is prepended to the names of users.
+	UserPrefix string `yaml:"userPrefix"`
 	// Prompt is OpenID Connect's prompt parameter, such as login; "" lets the provider decide.
-	Prompt string
+	Prompt string `yaml:"prompt"`
 }
 
 func (c Config) idleTimeout() time.Duration {
