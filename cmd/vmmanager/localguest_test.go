@@ -136,9 +136,31 @@ func TestAGuestIsChangedOverHTTP(t *testing.T) {
 	user.changes("PUT", "/vms/web/drives/drive%201", `{"medium": "`+iso+`"}`)
 	user.awaitVM("web", "the CD", func(vm *fleet.VM) bool { return vm.Drives[0].Medium == iso })
 
+	user.changes("POST", "/vms/web/cards", `{"network": "user"}`)
+	card := ""
+	user.awaitVM("web", "the network card", func(vm *fleet.VM) bool {
+		for _, c := range vm.Cards {
+			card = c.Key
+		}
+		return card != "" && vm.Activity == ""
+	})
+	user.changes("PATCH", "/vms/web/cards/"+card, `{"up": false}`)
+	user.awaitVM("web", "the cable is unplugged", func(vm *fleet.VM) bool { return vm.Cards[0].Down })
+	user.changes("DELETE", "/vms/web/cards/"+card, "")
+	user.awaitVM("web", "the card is gone", func(vm *fleet.VM) bool {
+		return len(vm.Cards) == 0 && vm.Activity == "" && len(vm.RestartAwaitingChanges) == 0
+	})
+
 	user.changes("POST", "/vms/web/kill", "")
 	user.awaitVM("web", "it has ended", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
 	require.NoError(t, os.WriteFile(disk, second, 0o600))
+	exported := filepath.Join(l.home, "exported.img")
+	user.changes("POST", "/vms/web/disks/root/export", `{"file": "`+exported+`", "format": "raw"}`)
+	wait.Until(t, func() bool {
+		have, err := os.ReadFile(exported)
+		return err == nil && bytes.Equal(second, have)
+	}, "the copy of the disk")
+	user.awaitVM("web", "the copy is complete", func(vm *fleet.VM) bool { return vm.Activity == "" })
 	user.changes("POST", "/vms/web/clone", `{"name": "now"}`)
 	user.changes("POST", "/vms/web/clone", `{"name": "then", "snapshot": "first"}`)
 	for name, content := range map[string][]byte{"now": second, "then": first} {

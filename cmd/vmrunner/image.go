@@ -114,12 +114,9 @@ func newImagePull() *cobra.Command {
 			"sourceChecksum, give the same --checksum, because the cache keeps such images separately.",
 		Args: cli.Arguments(1, 1), ValidArgsFunction: completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, err := sourceOf(args[0], checksum)
+			source, err := images.NewRemote(args[0], checksum)
 			if err != nil {
-				return err
-			}
-			if vmspec.SourceKindOf(source.Text) == vmspec.SourceFile {
-				return cli.UsageError{Err: fmt.Errorf("%s is a file of this computer; it needs no cache", args[0])}
+				return cli.UsageError{Err: err}
 			}
 			cache, err := images.NewCache(config.HostEnv())
 			if err != nil {

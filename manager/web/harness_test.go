@@ -111,6 +111,7 @@ func (d *disks) NewDisks() fleet.NewDisks {
 		return fleet.NewDisks{
 			Kinds: []fleet.VolumeKind{fleet.UploadedFile}, From: []fleet.DiskFrom{fleet.FromUpload},
 			Folder: "/home/joe/.local/share/vmrunner-media", Free: 80 << 30,
+			Known: []fleet.KnownImage{{Name: "debian/12"}, {Name: "debian/13"}},
 		}
 	}
 	return fleet.NewDisks{
@@ -380,6 +381,30 @@ func (m *machines) Detach(_ context.Context, user, vm, disk string) error {
 
 func (m *machines) Grow(_ context.Context, user, vm, disk string, size int64) error {
 	return m.of.record("%s grows %s of %s to %d", user, disk, vm, size)
+}
+
+func (m *machines) ExportDisk(_ context.Context, user, vm, disk, file, format string) error {
+	return m.of.record("%s copies %s of %s to %s as %s", user, disk, vm, file, format)
+}
+
+// Networks implements fleet.Cards, like the following methods.
+func (f *stage) Networks() []string {
+	if f.machines == nil {
+		return nil
+	}
+	return []string{"user", "tap"}
+}
+
+func (f *stage) AttachCard(_ context.Context, user, vm string, c fleet.Card) error {
+	return f.record("%s attaches a card of %s%s to %s", user, c.Network, c.Bridge, vm)
+}
+
+func (f *stage) DetachCard(_ context.Context, user, vm, key string) error {
+	return f.record("%s detaches the card %s from %s", user, key, vm)
+}
+
+func (f *stage) SetLink(_ context.Context, user, vm, key string, up bool) error {
+	return f.record("%s sets the link of %s of %s to %v", user, key, vm, up)
 }
 
 func (m *machines) Named() bool { return m.local }

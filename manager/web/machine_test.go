@@ -26,9 +26,13 @@ func onOneComputer(t *testing.T) *play {
 		vm.Volumes = []fleet.Volume{
 			{
 				Kind: fleet.FileDisk, Name: "/home/joe/.local/share/vmrunner/" + vm.Name + "/disk.img", Size: 20 << 30,
-				Stored: 3 << 30, Format: "raw", Source: "debian/12", Detaches: "disk", Grows: "disk",
+				Stored: 3 << 30, Format: "raw", Source: "debian/12", Detaches: "disk", Grows: "disk", Exports: "disk",
 			},
 			{Kind: fleet.CDDrive, Name: "drive 0", Source: "debian.iso"},
+		}
+		vm.Cards = []fleet.Card{
+			{Key: "52:54:00:00:00:01", MAC: "52:54:00:00:00:01", Network: "user"},
+			{Key: "network[1]", Network: "tap", Bridge: "br<1>", Down: true},
 		}
 		vm.Snapshots = []fleet.Snapshot{
 			{Name: "before-upgrade", State: "Ready", At: then, Consistent: new(true), Stored: 2 << 30},
@@ -78,6 +82,23 @@ func TestChangesOfOneComputer(t *testing.T) {
 		{"PATCH", "/api/v1/vms/web/disks/disk", `{"size": "30 GiB"}`, "grows disk of web to 32212254720"},
 		{"POST", "/vms/web/detach", "disk=disk", "detaches disk from web"},
 		{"POST", "/vms/web/medium", "drive=drive+0&medium=debian.iso&eject=yes", `insert web drive 0 ""`},
+		{
+			"POST", "/vms/desk/export", "disk=disk&file=+/srv/a.qcow2&format=qcow2",
+			"copies disk of desk to /srv/a.qcow2 as qcow2",
+		},
+		{
+			"POST", "/api/v1/vms/desk/disks/disk/export", `{"file": "/srv/a.img", "format": "raw"}`,
+			"copies disk of desk to /srv/a.img as raw",
+		},
+		{"POST", "/vms/web/cards", "network=tap&bridge=+br1", "attaches a card of tapbr1 to web"},
+		{"POST", "/api/v1/vms/web/cards", `{"network": "user"}`, "attaches a card of user to web"},
+		{"POST", "/vms/web/cards/detach", "card=network[1]", "detaches the card network[1] from web"},
+		{"DELETE", "/api/v1/vms/web/cards/52:54:00:00:00:01", "", "detaches the card 52:54:00:00:00:01 from web"},
+		{"POST", "/vms/web/cards/link", "card=network[1]&up=true", "sets the link of network[1] of web to true"},
+		{
+			"PATCH", "/api/v1/vms/web/cards/network%5B1%5D", `{"up": false}`,
+			"sets the link of network[1] of web to false",
+		},
 		{"POST", "/vms/web/snapshot", "name=+now", "makes a snapshot of webnow"},
 		{"POST", "/api/v1/vms/web/snapshots", `{"name": "now"}`, "makes a snapshot of webnow"},
 		{"POST", "/vms/desk/restore", "snapshot=first&definition=first", "restores desk from first true"},
@@ -107,7 +128,7 @@ func TestChangesOfOneComputer(t *testing.T) {
 	}
 	_, text := p.call("DELETE", "/api/v1/vms/desk?data=true", "")
 	require.JSONEq(t, `{"left": ["/srv/shared.img"]}`, text)
-	for _, path := range []string{"restore", "snapshot/delete", "detach"} {
+	for _, path := range []string{"restore", "snapshot/delete", "detach", "cards/detach"} {
 		p.done = nil
 		answer, page := p.submit("/vms/desk/"+path, "snapshot", "first", "disk", "disk")
 		require.Equal(t, http.StatusOK, answer.StatusCode)
@@ -144,6 +165,10 @@ func TestPagesOfOneComputer(t *testing.T) {
 		`<option value="/media/debian-13.iso">`, `list="media-0"`, `id="eject-0"`, `id="snapshot-name"`,
 		`id="restore-first"`, `disabled title="Shut the virtual machine down first."`, "without &lt;b&gt;nbd&lt;/b&gt;",
 		"copying the disks for web-2: 40 %", `href="/vms/web/clone?snapshot=first"`)
+	show("/vms/desk/disks", `<option value="disk">`, `id="export-disk">`)
+	show("/vms/web/disks", `id="export-disk" disabled title="Shut the virtual machine down first."`)
+	show("/vms/web/network", `id="link-52:54:00:00:00:01">Unplug`, `id="link-network[1]">Plug in`,
+		`data-question="Remove the network card network[1]?"`, "br&lt;1&gt;", `<option value="tap">Tap`)
 	show("/vms/web", `role="switch" aria-checked="true"`, "When you log in", "loginctl enable-linger", `id="rename"`)
 	show("/vms/desk", `aria-checked="false"`)
 	page := show("/vms/desk/disks", `id="restore-first" data-question="Restore desk from the snapshot first?`)
@@ -153,12 +178,13 @@ func TestPagesOfOneComputer(t *testing.T) {
 	show("/vms/desk/delete", "/data/web/disk.img (20 GiB)", `name="data"`)
 	page = show("/disks", `<input type="hidden" id="f-kind" name="kind" value="UploadedFile">`,
 		"Files are stored in /home/joe/.local/share/vmrunner-media, which has 80 GiB of free space.",
+		`list="fetch-url-known"`, `<option value="debian/13">`, `id="fetch"`,
 		`data-upload="/api/v1/disks/UploadedFile/half.iso/data"`, "Waiting for upload 45%",
 		`data-question="Delete the image debian-12-0123456789ab?`, "last used", "&lt;b&gt;2 snapshots&lt;/b&gt;",
 		`disabled title="used by web: `)
 	require.NotContains(t, page, "kubectl")
 	require.NotContains(t, page, `id="f-size"`)
-	require.NotContains(t, page, "/export")
+	require.NotContains(t, page, `id="download-`)
 	show("/disks/DeletedVMData/old/delete", "&lt;b&gt;2 snapshots&lt;/b&gt;", "Type the name old")
 
 	p.machines.notes = []string{"the guest's host name is still desk"}
@@ -184,8 +210,14 @@ func TestFilesAreDeleted(t *testing.T) {
 	require.Equal(t, []string{
 		"admin deletes CachedImage debian-12-0123456789ab", "admin deletes UploadedFile half.iso",
 	}, p.done)
-	answer, text := p.call("POST", "/api/v1/disks", `{"name": "a.iso", "kind": "UploadedFile", "from": "upload"}`)
-	require.Equal(t, http.StatusNoContent, answer.StatusCode, text)
+	for _, body := range []string{
+		`{"name": "a.iso", "kind": "UploadedFile", "from": "upload"}`,
+		`{"kind": "CachedImage", "from": "url", "url": "debian/13"}`,
+	} {
+		answer, text := p.call("POST", "/api/v1/disks", body)
+		require.Equal(t, http.StatusNoContent, answer.StatusCode, text)
+	}
+	require.Equal(t, `admin creates CachedImage  0 "url" "debian/13" "" ""`, p.done[3])
 	for _, c := range [][3]string{
 		{"PATCH", "/api/v1/disks/UploadedFile/half.iso", `{"size": "30 GiB"}`},
 		{"POST", "/api/v1/disks/UploadedFile/half.iso/export", ""},
@@ -203,7 +235,8 @@ func TestOneComputerInBrowser(t *testing.T) {
 	p := onOneComputer(t)
 	b := browser.New(t)
 	for _, page := range []string{
-		"/vms/desk", "/vms/desk/disks", "/vms/web/clone", "/vms/desk/delete", "/vms/desk/rename", "/disks",
+		"/vms/desk", "/vms/desk/disks", "/vms/desk/network", "/vms/web/clone", "/vms/desk/delete",
+		"/vms/desk/rename", "/disks",
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 900, 1440} {

@@ -25,6 +25,10 @@ func (s *Server) diskRoutes() map[string]pageFunc {
 		"POST /vms/{vm}/attach":            s.postAttach,
 		"POST /vms/{vm}/detach":            s.postDetach,
 		"POST /vms/{vm}/grow":              s.postGrow,
+		"POST /vms/{vm}/export":            s.postExportDisk,
+		"POST /vms/{vm}/cards":             s.postCard("attach a network card", attachCard),
+		"POST /vms/{vm}/cards/detach":      s.postDetachCard,
+		"POST /vms/{vm}/cards/link":        s.postCard("set a link", setLink),
 		"POST /vms/{vm}/snapshot":          s.postSnapshot,
 		"POST /vms/{vm}/restore":           s.postRestore,
 		"POST /vms/{vm}/snapshot/delete":   s.postSnapshotDelete,
@@ -43,6 +47,8 @@ type disksView struct {
 	New   []inputView
 	// Room describes the folder of new files, and the free space there; "" if users don't see it.
 	Room string
+	// Fetch are the fields for fetching an image in advance; nil if that is impossible.
+	Fetch []inputView
 }
 
 // diskTable is the changing part of the page.
@@ -97,6 +103,9 @@ func (s *Server) getDisks(w http.ResponseWriter, r *http.Request) error {
 	}
 	offer := s.opts.Fleet.Storage().NewDisks()
 	view.Table, view.New = v.diskTable(list), v.newDiskInputs(list, offer)
+	if offer.Known != nil {
+		view.Fetch = v.fetchInputs(offer.Known)
+	}
 	if offer.Folder != "" {
 		view.Room = v.T("disks.room", offer.Folder, v.formatBytes(offer.Free))
 	}
@@ -223,6 +232,22 @@ func (v visit) newDiskInputs(list []fleet.Volume, offer fleet.NewDisks) []inputV
 	return fields
 }
 
+// fetchInputs returns the fields for fetching an image.
+func (v visit) fetchInputs(known []fleet.KnownImage) []inputView {
+	image := inputView{
+		ID: "fetch-url", Name: "url", Kind: textInput, Label: v.T("fetch.image"), Autocomplete: "off", Mandatory: true,
+		Placeholder: "debian/12",
+	}
+	for _, k := range known {
+		image.Known = append(image.Known, k.Name)
+	}
+	checksum := inputView{
+		ID: "fetch-checksum", Name: "checksum", Kind: textInput, Label: v.T("disks.field.checksum"),
+		Autocomplete: "off",
+	}
+	return []inputView{image, checksum}
+}
+
 // readNewDisk parses a new disk from fields. Forms and programs use the same fields.
 func (v visit) readNewDisk(get func(field string) string, offer fleet.NewDisks) (d fleet.NewDisk, err error) {
 	from, of, _ := strings.Cut(get("from"), ":")
@@ -260,7 +285,8 @@ func (s *Server) createDisk(w http.ResponseWriter, r *http.Request, get func(fie
 	if err != nil {
 		return err
 	}
-	return s.changeDisk(w, r, d.Name, "create", func() error { return all.CreateDisk(r.Context(), v.who.User, d) })
+	name := cmp.Or(d.Name, string(d.Kind)) // a URL may contain a password
+	return s.changeDisk(w, r, name, "create", func() error { return all.CreateDisk(r.Context(), v.who.User, d) })
 }
 
 func (s *Server) postDiskSize(w http.ResponseWriter, r *http.Request) error {

@@ -48,9 +48,12 @@ type headView struct {
 // networkView shows the network cards and addresses of a VM.
 type networkView struct {
 	words
-	SSH       string
-	Cards     []fleet.Card
-	Addresses []addressView
+	// Name is the VM's name, Networks the types of networks of new cards, and Refused why cards can't be changed.
+	Name, Refused string
+	Networks      []string
+	SSH           string
+	Cards         []fleet.Card
+	Addresses     []addressView
 }
 
 // An addressView is an address of the guest. Reach describes its ports, and from where it is reachable.
@@ -253,7 +256,12 @@ func (v visit) factsOf(vm *fleet.VM) factsView {
 }
 
 func (v visit) networkOf(vm *fleet.VM) networkView {
-	n := networkView{words: v.words, SSH: vm.SSH, Cards: vm.Cards}
+	n := networkView{
+		words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm), SSH: vm.SSH, Cards: vm.Cards,
+	}
+	if all, can := v.s.opts.Fleet.(fleet.Cards); can {
+		n.Networks = all.Networks()
+	}
 	for _, a := range vm.Addresses {
 		n.Addresses = append(n.Addresses, addressView{a.Address, v.reachText(a)})
 	}

@@ -13,6 +13,9 @@ type volumesView struct {
 	words
 	Name, Refused string
 	Rows          []volumeView
+	// Exportable are the disks that can be copied to a file of the computer, and NotNow is why that is impossible now.
+	Exportable []volumeView
+	NotNow     string
 }
 
 // A volumeView is a disk as pages show it.
@@ -25,8 +28,9 @@ type volumeView struct {
 	State  stateView
 	Why    string
 	Source string
-	// Detaches is the name for detaching it, Grows for growing it; "" if that is impossible.
-	Detaches, Grows string
+	// Detaches is the name for detaching it, Grows for growing it, and Exports for copying it to a file; "" if that is
+	// impossible.
+	Detaches, Grows, Exports string
 }
 
 // attachView offers disks to attach to a VM.
@@ -41,7 +45,15 @@ type attachView struct {
 func (v visit) volumesOf(vm *fleet.VM) volumesView {
 	view := volumesView{words: v.words, Name: vm.Name, Refused: v.whyRefused(access.Edit, vm)}
 	for _, one := range vm.Volumes {
-		view.Rows = append(view.Rows, v.volumeOf(one))
+		row := v.volumeOf(one)
+		view.Rows = append(view.Rows, row)
+		if row.Exports != "" {
+			view.Exportable = append(view.Exportable, row)
+		}
+	}
+	view.NotNow = view.Refused
+	if view.NotNow == "" && vm.State.Up() {
+		view.NotNow = v.T("snapshot.stopfirst")
 	}
 	return view
 }
@@ -127,6 +139,43 @@ func (s *Server) postGrow(w http.ResponseWriter, r *http.Request) error {
 	return s.finishAction(w, r, vm, "grow", all.Grow(r.Context(), v.who.User, vm.Name, r.PostForm.Get("disk"), size))
 }
 
+// exportDisk copies a disk of a VM to a file of the computer.
+func (s *Server) exportDisk(v visit, vm *fleet.VM, disk, file, format string) error {
+	all, can := s.opts.Fleet.Attachments().(fleet.DiskFiles)
+	if !can {
+		return errNoPage
+	}
+	return all.ExportDisk(v.ctx, v.who.User, vm.Name, disk, strings.TrimSpace(file), format)
+}
+
+func (s *Server) postExportDisk(w http.ResponseWriter, r *http.Request) error {
+	v, vm, err := s.postedVM(w, r, access.Edit)
+	if err != nil {
+		return err
+	}
+	get := r.PostForm.Get
+	return s.finishAction(w, r, vm, "export", s.exportDisk(v, vm, get("disk"), get("file"), get("format")))
+}
+
+// apiExportDisk copies a disk of a VM to a file of the computer.
+func (s *Server) apiExportDisk(w http.ResponseWriter, r *http.Request) error {
+	v := s.visitOf(r)
+	vm, err := v.requestedVM(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	var wanted struct {
+		File   string `json:"file"`
+		Format string `json:"format"`
+	}
+	if err := bodyJSON(w, r, &wanted); err != nil {
+		return err
+	}
+	return s.carryOutAPI(w, r, vm, "export", func() error {
+		return s.exportDisk(v, vm, r.PathValue("disk"), wanted.File, wanted.Format)
+	})
+}
+
 // apiAttach attaches a disk to a VM.
 func (s *Server) apiAttach(w http.ResponseWriter, r *http.Request) error {
 	v, vm, all, err := s.attachmentsOf(r)
@@ -194,7 +243,7 @@ func (s *Server) apiGrow(w http.ResponseWriter, r *http.Request) error {
 func (v visit) volumeOf(of fleet.Volume) volumeView {
 	view := volumeView{
 		words: v.words, Name: of.Name, Kind: v.T("volume.kind." + string(of.Kind)), Source: of.Source,
-		Format: of.Format, Detaches: of.Detaches, Grows: of.Grows,
+		Format: of.Format, Detaches: of.Detaches, Grows: of.Grows, Exports: of.Exports,
 	}
 	if of.Attachment != "" {
 		view.Kind += " – " + v.T("volume.attached")

@@ -315,6 +315,9 @@ func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format str
 		return vm.Fault
 	}
 	what := "export the disk " + disk + " of " + name
+	if format != string(diskimage.QCOW2) && format != string(diskimage.Raw) {
+		return fmt.Errorf("%s: the format %q must be qcow2 or raw", what, format)
+	}
 	_, d, err := vm.findDisk(vm.Spec().Within(filepath.Dir(vm.File)).Drives, disk)
 	if err != nil {
 		return err

@@ -64,6 +64,23 @@ func (inv *Inventory) CachedImages(system bool) (all []CachedImage, err error) {
 	return all, err
 }
 
+// FetchImage fetches an image by its name or URL into the cache of the user, or of the computer if system is true. A
+// cached image is fetched again unless the publisher's checksum shows that it is current.
+func (inv *Inventory) FetchImage(
+	ctx context.Context, system bool, image, checksum string, tell func(images.Progress),
+) error {
+	source, err := images.NewRemote(image, checksum)
+	if err != nil {
+		return err
+	}
+	cache, err := inv.placeCache(system)
+	if err != nil {
+		return err
+	}
+	_, err = cache.Pull(ctx, source, true, tell)
+	return err
+}
+
 // RemoveCachedImage removes an image from the cache by its ID. Disks that were created from it stay. The error is
 // ErrUnknown if the cache doesn't contain the image. An image that a process is using isn't removed.
 func (inv *Inventory) RemoveCachedImage(ctx context.Context, system bool, id string) error {

@@ -46,6 +46,25 @@ type Medium struct {
 	Size int64 `json:"size"`
 }
 
+// DiskFiles is implemented by Attachments that can copy the disks of VMs to files of the computer.
+type DiskFiles interface {
+	// ExportDisk copies a disk of a stopped VM, by its name in Volume.Exports, to a new file in the format raw or
+	// qcow2.
+	ExportDisk(ctx context.Context, user, vm, disk, file, format string) error
+}
+
+// Cards is implemented by fleets that can change the network cards of VMs one by one.
+type Cards interface {
+	// Networks returns the types of networks that a new card can have.
+	Networks() []string
+	// AttachCard adds a card: its Network, and the Bridge of a tap.
+	AttachCard(ctx context.Context, user, vm string, c Card) error
+	// DetachCard removes a card, by its Key.
+	DetachCard(ctx context.Context, user, vm, key string) error
+	// SetLink plugs in or unplugs the cable of a card, by its Key.
+	SetLink(ctx context.Context, user, vm, key string, up bool) error
+}
+
 // Snapshots creates snapshots of VMs.
 type Snapshots interface {
 	// Snapshot begins a snapshot of all disks of a VM, and returns its name. An empty name is replaced by the time. A

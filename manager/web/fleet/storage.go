@@ -56,6 +56,9 @@ type NewDisks struct {
 	// Folder is where the data is stored; "" if users don't see it. Free is the free space there in bytes.
 	Folder string
 	Free   int64
+	// Known are the images with names that can be fetched in advance, as a CachedImage from a URL or name; nil if that
+	// is impossible.
+	Known []KnownImage
 }
 
 // A Snapshot is a snapshot of a VM.

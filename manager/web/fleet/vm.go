@@ -43,7 +43,7 @@ type VM struct {
 	// Addresses are the addresses of the guest, the best first.
 	Addresses []Address `json:"addresses,omitempty"`
 	// Cards are the network cards in the order of the definition.
-	Cards []Card `json:"-"`
+	Cards []Card `json:"cards,omitempty"`
 	// SSH is the command to log in to the guest; empty if it isn't running.
 	SSH string `json:"ssh,omitempty"`
 	// OS is the name of the guest's operating system. OSID is its short form (os-release's ID: debian, fedora, windows
@@ -110,12 +110,16 @@ type Address struct {
 
 // A Card is a network card of the definition.
 type Card struct {
+	// Key identifies the card for Cards; empty if it can't be changed.
+	Key string `json:"key,omitempty"`
 	// Network is the type of its network. Bridge is the bridge of a tap.
-	Network, Bridge string
+	Network string `json:"network"`
+	Bridge  string `json:"bridge,omitempty"`
 	// Model is its QEMU device, MAC its address; "" means the default.
-	Model, MAC string
+	Model string `json:"model,omitempty"`
+	MAC   string `json:"mac,omitempty"`
 	// Down reports that its cable is unplugged.
-	Down bool
+	Down bool `json:"down,omitempty"`
 }
 
 // A Port forwards a port of an address to a port of the guest.

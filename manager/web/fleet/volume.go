@@ -27,9 +27,11 @@ type Volume struct {
 	UsedBy []string `json:"usedBy,omitempty"`
 	// Attachment is the name of the attachment of a disk to the running guest; "" for a disk of the definition.
 	Attachment string `json:"attachment,omitempty"`
-	// Detaches is its name for Attachments.Detach, and Grows its name for Attachments.Grow; "" if that is impossible.
+	// Detaches is its name for Attachments.Detach, Grows for Attachments.Grow, and Exports for DiskFiles.ExportDisk; ""
+	// if that is impossible.
 	Detaches string `json:"detaches,omitempty"`
 	Grows    string `json:"grows,omitempty"`
+	Exports  string `json:"exports,omitempty"`
 	// Added is when it was created, and LastUse when a disk was last created from it; zero if unknown.
 	Added   time.Time `json:"added,omitzero"`
 	LastUse time.Time `json:"lastUse,omitzero"`

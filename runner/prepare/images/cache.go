@@ -39,6 +39,17 @@ type Source struct {
 	Checksum string
 }
 
+// NewRemote returns the source of an image that the cache can fetch, by its name or URL.
+func NewRemote(text, checksum string) (Source, error) {
+	if faults := vmspec.CheckSource(text, checksum); faults != nil {
+		return Source{}, fmt.Errorf("%s (%s)", faults[0].Message, faults[0].Hint)
+	}
+	if vmspec.SourceKindOf(text) == vmspec.SourceFile {
+		return Source{}, fmt.Errorf("%s is a file of this computer; it needs no cache", text)
+	}
+	return Source{Text: text, Checksum: checksum}, nil
+}
+
 // A Cached is an image in the cache.
 type Cached struct {
 	ID string `json:"id"`

@@ -41,13 +41,9 @@ func (f *Fleet) Offer(context.Context) (*fleet.Offer, error) {
 }
 
 // offerImages adds the images with names, and the user who logs in to their guests.
-func (f *Fleet) offerImages(offer *fleet.Offer) error {
-	known, err := f.inventory.KnownImages(f.isSystem())
-	if err != nil {
+func (f *Fleet) offerImages(offer *fleet.Offer) (err error) {
+	if offer.Known, err = f.listKnown(); err != nil {
 		return err
-	}
-	for _, k := range known {
-		offer.Known = append(offer.Known, fleet.KnownImage(k))
 	}
 	place, err := f.inventory.Place(f.isSystem())
 	if err != nil {

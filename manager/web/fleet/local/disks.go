@@ -51,9 +51,10 @@ func newVolume(d inventory.Disk, s *status.Status) fleet.Volume {
 		Source: d.Source, Detaches: d.Name,
 	}
 	if !strings.HasPrefix(d.File, "nbd://") {
-		v.Grows = d.Name
+		v.Grows, v.Exports = d.Name, d.Name
 	}
 	if d.Missing {
+		v.Exports = ""
 		v.State, v.Message = "Missing", "the file does not exist"
 		if d.Source != "" || d.Wanted > 0 {
 			v.State, v.Message = "WaitForFirstConsumer", "" // the next start creates it

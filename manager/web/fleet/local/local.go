@@ -31,6 +31,7 @@ type Fleet struct {
 	services bool
 	jobs     jobs
 	uploads  uploads
+	fetches  fetches
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)

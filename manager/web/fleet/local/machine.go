@@ -39,8 +39,8 @@ func (f *Fleet) Attachable(context.Context, *fleet.VM) fleet.Attachable {
 	return a
 }
 
-// diskTime is how long a guest may take to receive or release a disk.
-const diskTime = time.Minute
+// deviceTime is how long a guest may take to receive or release a disk or a network card.
+const deviceTime = time.Minute
 
 // changeDisk changes a disk of a VM in the background.
 func (f *Fleet) changeDisk(ctx context.Context, name, what string,
@@ -48,7 +48,7 @@ func (f *Fleet) changeDisk(ctx context.Context, name, what string,
 ) error {
 	return f.changeInBackground(ctx, name, what, func(ctx context.Context) error {
 		_, err := do(ctx, inventory.DiskRequest{
-			VM: name, Limit: diskTime,
+			VM: name, Limit: deviceTime,
 			Tell: func(_, text string) { f.showStep(ctx, name, text) },
 			Warn: func(text string) { f.log.Warn("the configuration has a warning", "vm", name, "warning", text) },
 		})
@@ -87,6 +87,17 @@ func (f *Fleet) Grow(ctx context.Context, _, name, disk string, size int64) erro
 		func(ctx context.Context, r inventory.DiskRequest) (inventory.DiskChange, error) {
 			return f.inventory.ResizeDisk(ctx, r, disk, vmspec.Bytes(size))
 		})
+}
+
+// ExportDisk implements fleet.DiskFiles.
+func (f *Fleet) ExportDisk(ctx context.Context, _, name, disk, file, format string) error {
+	if !filepath.IsAbs(file) {
+		return fleet.Refusal(fmt.Sprintf("%q is not an absolute path; it must begin with /", file))
+	}
+	return f.changeInBackground(ctx, name, "export", func(ctx context.Context) error {
+		f.showStep(ctx, name, "copying "+disk+" to "+file)
+		return f.inventory.ExportDisk(ctx, name, disk, file, format)
+	})
 }
 
 // Named implements fleet.Snapshots.

@@ -2,13 +2,18 @@ package local
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/web/fleet"
+	"vmop/test/wait"
 )
 
 // small is a VM without requirements, and a disk.
@@ -52,7 +57,7 @@ func TestDisksAndSnapshots(t *testing.T) {
 	require.Equal(t, fleet.CDDrive, vm.Volumes[0].Kind)
 	require.Equal(t, fleet.Volume{
 		Kind: fleet.FileDisk, Name: disk, Size: 1 << 20, Stored: 1 << 20, Format: "raw", Detaches: "disk",
-		Grows: "disk",
+		Grows: "disk", Exports: "disk",
 	}, vm.Volumes[1])
 	more := filepath.Join(f.dir, "more.img")
 	require.NoError(t, os.WriteFile(more, make([]byte, 1<<20), 0o600))
@@ -98,6 +103,16 @@ func TestDisksAndSnapshots(t *testing.T) {
 		require.NoError(t, err)
 		require.FileExists(t, filepath.Join(f.dir, "data/vmrunner", copied, "disk.img"))
 	}
+	files := a.(fleet.DiskFiles)
+	copied := filepath.Join(f.dir, "copied.img")
+	require.Equal(t, "disk", f.web().Volumes[1].Exports)
+	require.NoError(t, files.ExportDisk(ctx, "me", "web", "disk", copied, "raw"))
+	have, err = os.ReadFile(copied)
+	require.NoError(t, err)
+	require.Equal(t, bytes.Repeat([]byte("1"), 1<<20), have)
+	for _, wrong := range [][2]string{{copied, "raw"}, {"copied.img", "raw"}, {copied + "2", "vmdk"}} {
+		require.ErrorAs(t, files.ExportDisk(ctx, "me", "web", "disk", wrong[0], wrong[1]), &refusal, wrong)
+	}
 	require.NoError(t, f.Restores().DeleteSnapshot(ctx, "me", "web", "first"))
 	require.Empty(t, f.web().Snapshots)
 	require.Error(t, f.Restores().Restore(ctx, "me", "web", "first", false))
@@ -115,6 +130,116 @@ func TestDisksAndSnapshots(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(f.dir, "data/vmrunner/renamed"))
 	require.ErrorAs(t, f.Autostarts().SetAutostart(ctx, "me", "web", true), &refusal, "VMs of a folder are no services")
 	require.Nil(t, f.web().Autostart)
+}
+
+// Network cards of a stopped VM are added, unplugged and removed in its configuration.
+func TestNetworkCardsOfOneComputer(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.withDisk()
+	ctx := t.Context()
+	require.Contains(t, f.Networks(), "tap")
+	require.NoError(t, f.AttachCard(ctx, "me", "web", fleet.Card{Network: "user"}))
+	require.NoError(t, f.AttachCard(ctx, "me", "web", fleet.Card{Network: "tap", Bridge: "br1"}))
+	cards := f.web().Cards
+	require.Len(t, cards, 2)
+	require.Equal(t, "br1", cards[1].Bridge)
+	require.Equal(t, "network[1]", cards[1].Key, "it has no address until the first start")
+	require.NoError(t, f.SetLink(ctx, "me", "web", cards[1].Key, false))
+	require.True(t, f.web().Cards[1].Down)
+	require.NoError(t, f.SetLink(ctx, "me", "web", cards[1].Key, true))
+	require.NoError(t, f.DetachCard(ctx, "me", "web", cards[0].Key))
+	require.Len(t, f.web().Cards, 1)
+	require.Equal(t, "br1", f.web().Cards[0].Bridge)
+	var refusal fleet.Refusal
+	require.ErrorAs(t, f.DetachCard(ctx, "me", "web", cards[1].Key), &refusal, "it is gone")
+	require.ErrorAs(t, f.AttachCard(ctx, "me", "web", fleet.Card{Network: "token ring"}), &refusal)
+	require.ErrorAs(t, f.AttachCard(ctx, "me", "web", fleet.Card{Network: "user", Bridge: "br1"}), &refusal)
+	require.ErrorIs(t, f.AttachCard(ctx, "me", "none", fleet.Card{Network: "user"}), fleet.ErrNotFound)
+	require.Contains(t, f.read("web"), "# of the office")
+}
+
+// An image is fetched into the cache. The list shows the progress, and a failure until it is deleted.
+func TestImagesAreFetched(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	ctx, all := t.Context(), f.Storage()
+	begun, goOn := make(chan struct{}, 9), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow.img":
+			begun <- struct{}{}
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+			fallthrough
+		case "/good.img":
+			_, _ = w.Write(bytes.Repeat([]byte("1"), 1<<20))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	fetch := func(image string) error {
+		return all.CreateDisk(ctx, "me", fleet.NewDisk{
+			Kind: fleet.CachedImage, Disk: fleet.Disk{From: fleet.FromURL, Of: image},
+		})
+	}
+	secret := strings.Replace(server.URL, "http://", "http://joe:hunter2@", 1)
+	list := func() []fleet.Volume {
+		volumes, err := all.Disks(ctx)
+		require.NoError(t, err)
+		require.NotContains(t, fmt.Sprint(volumes), "hunter2")
+		return volumes
+	}
+	var refusal fleet.Refusal
+	require.ErrorAs(t, fetch("/srv/a.img"), &refusal)
+	require.ErrorAs(t, fetch("ftp://x/a.img"), &refusal)
+	require.NotEmpty(t, all.NewDisks().Known)
+
+	require.NoError(t, fetch(secret+"/slow.img"))
+	<-begun
+	require.Equal(t, "Provisioning", list()[0].State)
+	require.ErrorContains(t, fetch(secret+"/slow.img"), "is already being fetched")
+	close(goOn)
+	wait.Until(t, func() bool { v := list(); return len(v) == 1 && v[0].State == "Ready" }, "it is in the cache")
+
+	require.NoError(t, fetch(server.URL+"/none.img"))
+	wait.Until(t, func() bool { return list()[0].State == "Failed" }, "the failure is shown")
+	require.Contains(t, list()[0].Message, "404")
+	require.NoError(t, all.DeleteDisk(ctx, "me", fleet.CachedImage, list()[0].Name))
+	require.Len(t, list(), 1)
+	require.NoError(t, all.DeleteDisk(ctx, "me", fleet.CachedImage, list()[0].Name))
+	require.Empty(t, list())
+}
+
+// Deleting an image that is being fetched ends the transfer.
+func TestAFetchIsCanceled(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	ctx, all := t.Context(), f.Storage()
+	begun, gone := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1048576")
+		_, _ = w.Write([]byte("1"))
+		_ = http.NewResponseController(w).Flush()
+		close(begun)
+		<-r.Context().Done()
+		close(gone)
+	}))
+	defer server.Close()
+	image := server.URL + "/a.img"
+	require.NoError(t, all.CreateDisk(ctx, "me", fleet.NewDisk{
+		Kind: fleet.CachedImage, Disk: fleet.Disk{From: fleet.FromURL, Of: image},
+	}))
+	<-begun
+	require.NoError(t, all.DeleteDisk(ctx, "me", fleet.CachedImage, image))
+	<-gone
+	wait.Until(t, func() bool {
+		volumes, err := all.Disks(ctx)
+		return err == nil && len(volumes) == 0
+	}, "nothing is left")
 }
 
 // An uploaded file can be inserted and attached, and the data of a deleted VM can be deleted.

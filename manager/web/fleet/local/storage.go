@@ -61,6 +61,7 @@ func (f *Fleet) Disks(ctx context.Context) (all []fleet.Volume, err error) {
 	for _, m := range media {
 		all = append(all, newUpload(m))
 	}
+	all = append(all, f.fetches.listFetches()...)
 	cached, err := f.inventory.CachedImages(f.isSystem())
 	if err != nil {
 		return nil, asRefusal(err)
@@ -107,18 +108,27 @@ func newUpload(m inventory.Medium) fleet.Volume {
 // NewDisks implements fleet.Storage.
 func (f *Fleet) NewDisks() fleet.NewDisks {
 	folder, _ := f.inventory.MediaFolder(f.isSystem()) // an upload reports the error
+	known, err := f.listKnown()
+	if err != nil {
+		f.log.Warn("the images with names can't be listed", "err", err)
+	}
 	return fleet.NewDisks{
+		Known: known,
 		Kinds: []fleet.VolumeKind{fleet.UploadedFile}, From: []fleet.DiskFrom{fleet.FromUpload},
 		Folder: folder, Free: f.inventory.MediaFree(f.isSystem()),
 	}
 }
 
 // CreateDisk implements fleet.Storage. An uploaded file exists from its first piece on.
-func (f *Fleet) CreateDisk(_ context.Context, _ string, d fleet.NewDisk) error {
-	if d.Kind != fleet.UploadedFile || d.From != fleet.FromUpload {
-		return fleet.Refusal("files on this computer are created by an upload: use the kind UploadedFile and the source upload")
+func (f *Fleet) CreateDisk(ctx context.Context, _ string, d fleet.NewDisk) error {
+	switch {
+	case d.Kind == fleet.UploadedFile && d.From == fleet.FromUpload:
+		return asRefusal(f.inventory.CheckUpload(f.isSystem(), d.Name, d.Size))
+	case d.Kind == fleet.CachedImage && d.From == fleet.FromURL:
+		return f.fetchImage(ctx, d.Of, d.Checksum)
 	}
-	return asRefusal(f.inventory.CheckUpload(f.isSystem(), d.Name, d.Size))
+	return fleet.Refusal("this computer has no disks of this kind: use the kind UploadedFile with the source upload, or " +
+		"CachedImage with the source url")
 }
 
 // DeleteDisk implements fleet.Storage.
@@ -128,7 +138,9 @@ func (f *Fleet) DeleteDisk(ctx context.Context, _ string, kind fleet.VolumeKind,
 		f.uploads.markComplete(name, "")
 		err = f.inventory.RemoveMedium(ctx, f.isSystem(), name)
 	case fleet.CachedImage:
-		err = f.inventory.RemoveCachedImage(ctx, f.isSystem(), name)
+		if !f.fetches.cancelFetch(name) {
+			err = f.inventory.RemoveCachedImage(ctx, f.isSystem(), name)
+		}
 	case fleet.DeletedVMData:
 		_, err = f.inventory.DeleteOrphan(ctx, name)
 	default:

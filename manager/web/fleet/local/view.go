@@ -97,8 +97,9 @@ func fillConfigured(v *fleet.VM, s vmspec.Spec) {
 			v.Drives = append(v.Drives, fleet.Drive{Name: drivePrefix + strconv.Itoa(i), Medium: medium})
 		}
 	}
-	for _, n := range s.Network {
+	for i, n := range s.Network {
 		v.Cards = append(v.Cards, fleet.Card{
+			Key:     cmp.Or(n.MAC, fmt.Sprintf("network[%d]", i)),
 			Network: string(n.Type), Bridge: n.Bridge, Model: n.Device, MAC: n.MAC, Down: n.Link == vmspec.LinkDown,
 		})
 	}
