@@ -64,10 +64,17 @@ func (inv *Inventory) CachedImages(system bool) (all []CachedImage, err error) {
 	return all, err
 }
 
+// CheckImage returns an error if an image with this name or URL can't be fetched.
+func CheckImage(image, checksum string) error {
+	_, err := images.NewRemote(image, checksum)
+	return err
+}
+
 // FetchImage fetches an image by its name or URL into the cache of the user, or of the computer if system is true. A
-// cached image is fetched again unless the publisher's checksum shows that it is current.
+// cached image is fetched again unless the publisher's checksum shows that it is current. tell is called with the
+// current step and its progress in percent.
 func (inv *Inventory) FetchImage(
-	ctx context.Context, system bool, image, checksum string, tell func(images.Progress),
+	ctx context.Context, system bool, image, checksum string, tell func(step string, percent float64),
 ) error {
 	source, err := images.NewRemote(image, checksum)
 	if err != nil {
@@ -77,7 +84,7 @@ func (inv *Inventory) FetchImage(
 	if err != nil {
 		return err
 	}
-	_, err = cache.Pull(ctx, source, true, tell)
+	_, err = cache.Pull(ctx, source, true, func(p images.Progress) { tell(string(p.Step), p.Percent) })
 	return err
 }
 

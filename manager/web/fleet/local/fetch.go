@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"vmop/manager/web/fleet"
-	"vmop/runner/prepare/images"
+	"vmop/runner/inventory"
 	"vmop/vmspec"
 )
 
@@ -22,10 +22,11 @@ type fetches struct {
 
 // fetching is an image that is being fetched, or could not be fetched.
 type fetching struct {
-	cancel context.CancelFunc
-	began  time.Time
-	now    images.Progress
-	failed error
+	cancel  context.CancelFunc
+	began   time.Time
+	step    string // of the runner
+	percent int    // of the step
+	failed  error
 }
 
 // startFetch records that an image is being fetched. It returns false if that already was so.
@@ -43,14 +44,14 @@ func (f *fetches) startFetch(image string, cancel context.CancelFunc) bool {
 }
 
 // setProgress records the progress of an image. It reports whether pages should show it.
-func (f *fetches) setProgress(image string, p images.Progress) bool {
+func (f *fetches) setProgress(image, step string, percent int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	of := f.all[image]
-	if of == nil || of.now.Step == p.Step && int(of.now.Percent) == int(p.Percent) {
+	if of == nil || of.step == step && of.percent == percent {
 		return false
 	}
-	of.now = p
+	of.step, of.percent = step, percent
 	return true
 }
 
@@ -88,7 +89,7 @@ func (f *fetches) listFetches() (all []fleet.Volume) {
 		of := f.all[image]
 		v := fleet.Volume{
 			Kind: fleet.CachedImage, Name: image, Source: image, State: "Provisioning", Added: of.began,
-			Progress: fmt.Sprintf("%.0f%%", of.now.Percent),
+			Progress: fmt.Sprintf("%d%%", of.percent),
 		}
 		if of.failed != nil {
 			v.State, v.Progress, v.Message = "Failed", "", of.failed.Error()
@@ -101,7 +102,7 @@ func (f *fetches) listFetches() (all []fleet.Volume) {
 // fetchImage begins to fetch an image by its name or URL. Disks shows the progress, and a failure until DeleteDisk
 // removes it or another attempt follows. DeleteDisk also cancels it.
 func (f *Fleet) fetchImage(ctx context.Context, image, checksum string) error {
-	if _, err := images.NewRemote(image, checksum); err != nil {
+	if err := inventory.CheckImage(image, checksum); err != nil {
 		return fleet.Refusal(err.Error())
 	}
 	shown, _, _ := vmspec.Credentials(image)
@@ -113,8 +114,8 @@ func (f *Fleet) fetchImage(ctx context.Context, image, checksum string) error {
 	f.Touch()
 	go func() {
 		defer cancel()
-		err := f.inventory.FetchImage(whole, f.isSystem(), image, checksum, func(p images.Progress) {
-			if f.fetches.setProgress(shown, p) {
+		err := f.inventory.FetchImage(whole, f.isSystem(), image, checksum, func(step string, percent float64) {
+			if f.fetches.setProgress(shown, step, int(percent)) {
 				f.Touch()
 			}
 		})
