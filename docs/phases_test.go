@@ -6,6 +6,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/diskimage"
+	"vmop/manager/addresses"
+	"vmop/manager/attachment"
+	"vmop/manager/disk"
+	"vmop/manager/operation"
+	"vmop/manager/snapshot"
+	"vmop/manager/vm/class"
 	"vmop/manager/vm/decide"
 	"vmop/vmstatus"
 )
@@ -24,17 +33,57 @@ func TestMeaningsOfReasonsAreCurrent(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| Reason | Meaning |\n|---|---|\n")
 	for _, e := range vmstatus.Explanations {
-		fmt.Fprintf(&b, "| %s | %s |\n", namesOf(e), fromReference(e.Meaning))
+		fmt.Fprintf(&b, "| %s | %s |\n", namesOf(e), linkFrom("reference/status.md", e.Meaning))
 	}
 	between(t, "reference/status.md", "reasons", b.String())
 
 	b.Reset()
 	b.WriteString("| Phase | Reason | What to do |\n|---|---|---|\n")
 	for _, e := range decide.Explanations {
-		advice := cmp.Or(fromReference(e.Advice), "Nothing. The reason is transient, or the result of a request.")
+		advice := cmp.Or(linkFrom("reference/kubernetes.md", e.Advice),
+			"Nothing. The reason is transient, or the result of a request.")
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Phases, namesOf(e), advice)
 	}
 	between(t, "reference/kubernetes.md", "phases", b.String())
+
+	for mark, of := range map[string]struct {
+		page  string
+		table []vmstatus.Explanation
+	}{
+		"disk reasons":       {"reference/disks.md", disk.Explanations},
+		"use reasons":        {"reference/disks.md", disk.UseExplanations},
+		"attachment reasons": {"reference/disks.md", attachment.Explanations},
+		"snapshot reasons":   {"reference/disks.md", snapshot.Explanations},
+		"address reasons":    {"reference/addresses.md", addresses.Explanations},
+		"address waits":      {"reference/addresses.md", addresses.UseExplanations},
+		"class reasons":      {"reference/classes.md", class.Explanations},
+		"operation reasons":  {"reference/operations.md", operation.Explanations},
+		"import reasons":     {"tasks/import.md", diskimage.Explanations},
+	} {
+		between(t, of.page, mark, tableOf(of.page, of.table))
+	}
+}
+
+// tableOf returns a table with the reasons of a resource, and their phases if they have some.
+func tableOf(page string, explanations []vmstatus.Explanation) string {
+	var b strings.Builder
+	head, phase := "| Reason | Meaning |\n|---|---|\n", ""
+	if explanations[0].Phases != "" {
+		head = "| Phase | Reason | Meaning |\n|---|---|---|\n"
+	}
+	b.WriteString(head)
+	for _, e := range explanations {
+		text := e.Meaning
+		if e.Advice != "" {
+			text += ". " + e.Advice
+		}
+		if e.Phases != "" {
+			fmt.Fprintf(&b, "| %s ", strings.TrimPrefix(e.Phases, phase))
+			phase = e.Phases
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", namesOf(e), linkFrom(page, text))
+	}
+	return strings.ReplaceAll(b.String(), "|  |", "| |")
 }
 
 func namesOf(e vmstatus.Explanation) string {
@@ -45,10 +94,11 @@ func namesOf(e vmstatus.Explanation) string {
 	return strings.Join(names, ", ")
 }
 
-// fromReference returns a text whose links, which are relative to docs, lead from docs/reference.
-func fromReference(text string) string {
+// linkFrom returns a text whose links, which are relative to docs, lead from a page.
+func linkFrom(page, text string) string {
 	text = strings.ReplaceAll(text, "](", "](../")
-	return strings.ReplaceAll(text, "](../reference/", "](")
+	text = strings.ReplaceAll(text, "](../"+path.Dir(page)+"/", "](")
+	return strings.ReplaceAll(text, "]("+path.Base(page)+"#", "](#")
 }
 
 // Each reason of a phase, of a VM type's condition and of a runner has an explanation.
@@ -73,28 +123,48 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// Each reason of the manager's resources is in a page of the reference, or in the page of the resource's tasks.
-func TestReasonsOfResourcesAreDocumented(t *testing.T) {
+// Each reason of a resource has an explanation, and each explanation a reason.
+func TestReasonsOfResourcesAreExplained(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	for _, page := range slices.Concat(glob(t, "reference/*.md"), glob(t, "tasks/*.md")) {
-		text.WriteString(read(t, page))
-	}
-	found := 0
-	var missing []string
-	for _, file := range slices.Concat(glob(t, "../manager/*/*.go"), glob(t, "../manager/vm/*/*.go")) {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for reason := range reasonsOf(t, file) {
-			found++
-			if !strings.Contains(text.String(), "`"+reason+"`") {
-				missing = append(missing, file+": "+reason)
+	for dir, all := range map[string][]vmstatus.Explanation{
+		"manager/disk":       slices.Concat(disk.Explanations, disk.UseExplanations),
+		"manager/attachment": attachment.Explanations,
+		"manager/snapshot":   snapshot.Explanations,
+		"manager/addresses":  slices.Concat(addresses.Explanations, addresses.UseExplanations),
+		"manager/vm/class":   class.Explanations,
+		"manager/operation":  operation.Explanations,
+		"diskimage":          diskimage.Explanations,
+	} {
+		explained := map[string]bool{}
+		for _, e := range all {
+			require.NotEmpty(t, e.Meaning, "%s: %v", dir, e.Reasons)
+			for _, r := range e.Reasons {
+				explained[string(r)] = true
 			}
 		}
+		exist := reasonsBelow(t, dir)
+		for reason := range exist {
+			require.True(t, explained[reason], "%s: %s is not explained", dir, reason)
+		}
+		others := reasonsBelow(t, "manager/disk")
+		maps.Copy(others, map[string]bool{"NotSeen": true, decide.ReasonNotMigratable: true})
+		for reason := range explained {
+			require.True(t, exist[reason] || others[reason], "%s: %s is explained, but no reason", dir, reason)
+		}
 	}
-	require.Greater(t, found, 100)
-	require.Empty(t, missing)
+}
+
+// reasonsBelow returns the values of the constants of reasons in a package.
+func reasonsBelow(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, file := range glob(t, "../"+dir+"/*.go") {
+		if !strings.HasSuffix(file, "_test.go") {
+			maps.Copy(found, reasonsOf(t, file))
+		}
+	}
+	require.NotEmpty(t, found, dir)
+	return found
 }
 
 func glob(t *testing.T, pattern string) []string {
@@ -120,7 +190,7 @@ func reasonsOf(t *testing.T, path string) map[string]bool {
 	found := map[string]bool{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, is := n.(*ast.ValueSpec)
-		if !is || !strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "reason") || len(spec.Values) == 0 {
+		if !is || len(spec.Values) == 0 || !isReason(spec) {
 			return true
 		}
 		literal, is := spec.Values[0].(*ast.BasicLit)
@@ -132,6 +202,12 @@ func reasonsOf(t *testing.T, path string) map[string]bool {
 		return true
 	})
 	return found
+}
+
+// isReason reports whether constants are reasons, by their name or type.
+func isReason(spec *ast.ValueSpec) bool {
+	kind, named := spec.Type.(*ast.Ident)
+	return strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "reason") || named && kind.Name == "Reason"
 }
 
 // section returns the text below a heading of the second level.

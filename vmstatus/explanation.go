@@ -10,18 +10,22 @@ import (
 type Explanation struct {
 	// Reasons share the explanation.
 	Reasons []Reason
-	// Phases are the phases of a VM in a cluster that have these reasons, separated by commas; "any" for all.
+	// Phases are the phases of a resource that have these reasons, separated by commas; "any" for all, and empty for
+	// reasons of conditions.
 	Phases string
 	// Meaning describes the situation, and Advice what to do; Advice is empty if no action is needed. Both are
 	// Markdown, with links relative to docs.
 	Meaning, Advice string
 }
 
-// AdviceFor returns the advice for a reason as plain text, or "" if there is none.
-func AdviceFor(reason Reason, explanations []Explanation) string {
-	for _, e := range explanations {
-		if e.Advice != "" && slices.Contains(e.Reasons, reason) {
-			return withoutLinks(e.Advice)
+// AdviceFor returns the advice for a reason as plain text, from the first explanation with advice, or "" if there is
+// none.
+func AdviceFor(reason string, tables ...[]Explanation) string {
+	for _, table := range tables {
+		for _, e := range table {
+			if e.Advice != "" && slices.Contains(e.Reasons, Reason(reason)) {
+				return withoutLinks(e.Advice)
+			}
 		}
 	}
 	return ""

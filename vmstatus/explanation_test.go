@@ -12,7 +12,7 @@ func TestAdviceIsPlainText(t *testing.T) {
 		{Reasons: []Reason{ReasonVMStarted}, Meaning: "started"},
 		{Reasons: []Reason{ReasonPaused, ReasonTPMLost}, Advice: "Read [this page](a.md#b), then [that](c.md)."},
 	}
-	require.Equal(t, "Read this page, then that.", AdviceFor(ReasonTPMLost, explanations))
-	require.Empty(t, AdviceFor(ReasonVMStarted, explanations))
-	require.Empty(t, AdviceFor(ReasonVMBooted, explanations))
+	require.Equal(t, "Read this page, then that.", AdviceFor(string(ReasonTPMLost), nil, explanations))
+	require.Empty(t, AdviceFor(string(ReasonVMStarted), nil, explanations))
+	require.Empty(t, AdviceFor(string(ReasonVMBooted), nil, explanations))
 }

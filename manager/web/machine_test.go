@@ -38,7 +38,7 @@ func onOneComputer(t *testing.T) *play {
 			{Name: "before-upgrade", State: "Ready", At: then, Consistent: new(true), Stored: 2 << 30},
 			{
 				Name: "first", State: "Ready", At: then, Consistent: new(false), Reason: fleet.DisksOmitted,
-				Message: "without <b>nbd</b>",
+				Message: "without <b>nbd</b>", Advice: "copy <b>nbd</b> there",
 			},
 		}
 		vm.Autostart = &fleet.Autostart{On: vm == web}
@@ -164,6 +164,7 @@ func TestPagesOfOneComputer(t *testing.T) {
 		`id="detach-disk" data-question="Detach disk?`, `id="grow-disk"`, `id="attach-size"`, `id="attach-file"`,
 		`<option value="/media/debian-13.iso">`, `list="media-0"`, `id="eject-0"`, `id="snapshot-name"`,
 		`id="restore-first"`, `disabled title="Shut the virtual machine down first."`, "without &lt;b&gt;nbd&lt;/b&gt;",
+		"</b> copy &lt;b&gt;nbd&lt;/b&gt; there",
 		"copying the disks for web-2: 40 %", `href="/vms/web/clone?snapshot=first"`)
 	show("/vms/desk/disks", `<option value="disk">`, `id="export-disk">`)
 	show("/vms/web/disks", `id="export-disk" disabled title="Shut the virtual machine down first."`)

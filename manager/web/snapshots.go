@@ -27,7 +27,7 @@ type snapshotsView struct {
 type snapshotView struct {
 	Name, Stored string
 	State        stateView
-	Why          string
+	Why, Advice  string
 	At           time.Time
 	// Consistent is the word for whether all disks were captured at the same moment; "" while unknown.
 	Consistent string
@@ -51,7 +51,7 @@ func (v visit) snapshotsOf(vm *fleet.VM) snapshotsView {
 			Clone: "/vms/" + url.PathEscape(vm.Name) + "/clone?snapshot=" + url.QueryEscape(of.Name),
 		}
 		if of.State != "Ready" || of.Reason == fleet.DisksOmitted {
-			row.Why = of.Message
+			row.Why, row.Advice = of.Message, of.Advice
 		}
 		if of.Stored > 0 {
 			row.Stored = v.formatBytes(of.Stored)

@@ -24,10 +24,10 @@ type volumeView struct {
 	Name, Kind, Size string
 	// Stored is the space that it occupies, Format its format; both are empty if they are unknown.
 	Stored, Format string
-	// State is empty if it is unknown. Why explains it.
-	State  stateView
-	Why    string
-	Source string
+	// State is empty if it is unknown. Why explains it, and Advice is what to do.
+	State       stateView
+	Why, Advice string
+	Source      string
 	// Detaches is the name for detaching it, Grows for growing it, and Exports for copying it to a file; "" if that is
 	// impossible.
 	Detaches, Grows, Exports string
@@ -266,7 +266,7 @@ func (v visit) volumeOf(of fleet.Volume) volumeView {
 	}
 	view.State = stateView{volumeClass(of.State), strings.TrimSpace(v.T("volume.state."+of.State) + " " + of.Progress)}
 	if view.State.Class != "on" {
-		view.Why = of.Message
+		view.Why, view.Advice = of.Message, of.Advice
 	}
 	return view
 }

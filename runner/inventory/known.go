@@ -71,10 +71,10 @@ func CheckImage(image, checksum string) error {
 }
 
 // FetchImage fetches an image by its name or URL into the cache of the user, or of the computer if system is true. A
-// cached image is fetched again unless the publisher's checksum shows that it is current. tell is called with the
+// cached image is fetched again unless the publisher's checksum shows that it is current. progress receives the
 // current step and its progress in percent.
 func (inv *Inventory) FetchImage(
-	ctx context.Context, system bool, image, checksum string, tell func(step string, percent float64),
+	ctx context.Context, system bool, image, checksum string, progress func(step string, percent float64),
 ) error {
 	source, err := images.NewRemote(image, checksum)
 	if err != nil {
@@ -84,7 +84,7 @@ func (inv *Inventory) FetchImage(
 	if err != nil {
 		return err
 	}
-	_, err = cache.Pull(ctx, source, true, func(p images.Progress) { tell(string(p.Step), p.Percent) })
+	_, err = cache.Pull(ctx, source, true, func(p images.Progress) { progress(string(p.Step), p.Percent) })
 	return err
 }
 

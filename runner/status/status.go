@@ -262,7 +262,7 @@ func (s Status) Advice() string {
 		}
 	}
 	for _, r := range reasons {
-		if advice := vmstatus.AdviceFor(r, vmstatus.Explanations); advice != "" {
+		if advice := vmstatus.AdviceFor(string(r), vmstatus.Explanations); advice != "" {
 			return advice
 		}
 	}

@@ -1,16 +1,16 @@
 package decide
 
 import (
-	"cmp"
-
+	"vmop/manager/addresses"
+	"vmop/manager/disk"
 	"vmop/vmstatus"
 )
 
 // AdviceFor returns what to do about the reason of a VM's phase or condition as plain text, or "" if no action is
 // needed.
 func AdviceFor(reason string) string {
-	r := vmstatus.Reason(reason)
-	return cmp.Or(vmstatus.AdviceFor(r, Explanations), vmstatus.AdviceFor(r, vmstatus.Explanations))
+	return vmstatus.AdviceFor(reason,
+		Explanations, disk.UseExplanations, addresses.UseExplanations, vmstatus.Explanations)
 }
 
 // Explanations explain the reasons of phases, in the order of the documentation.

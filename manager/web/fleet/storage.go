@@ -64,10 +64,12 @@ type NewDisks struct {
 // A Snapshot is a snapshot of a VM.
 type Snapshot struct {
 	Name string `json:"name"`
-	// State is a phase of snapshots (package api/v1). Reason and Message explain it.
+	// State is a phase of snapshots (package api/v1). Reason and Message explain it. Advice is what to do, in English;
+	// "" if no action is needed.
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	Advice  string `json:"advice,omitempty"`
 	// Consistent reports whether all disks were captured at the same moment; nil while unknown.
 	Consistent *bool `json:"consistent,omitempty"`
 	// At is the captured moment or, until that is known, the time of the request.

@@ -14,10 +14,12 @@ type Volume struct {
 	Stored int64  `json:"stored,omitempty"`
 	Format string `json:"format,omitempty"`
 	// State is a phase of a disk or attachment (package api/v1); "" if unknown. Reason explains it with a word for
-	// programs, Message with an English text for people.
+	// programs, Message with an English text for people. Advice is what to do, in English; "" if no action
+	// is needed.
 	State   string `json:"state,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	Advice  string `json:"advice,omitempty"`
 	// Progress of an import, such as 45%; "" if there is none.
 	Progress string `json:"progress,omitempty"`
 	// Source is the source of the data: a URL, a container image, or KIND/NAME; for a drive, its medium. "" means that

@@ -15,7 +15,9 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
 	"vmop/manager/operation/act"
+	"vmop/manager/snapshot"
 	"vmop/manager/web/fleet"
+	"vmop/vmstatus"
 )
 
 // deviceOf parses a user's reference to a disk (NAME), an image (vi/NAME) or a cluster image (cvi/NAME).
@@ -187,6 +189,7 @@ func (f *Fleet) snapshotsOf(vm string) (all []fleet.Snapshot) {
 		s := fleet.Snapshot{
 			Name: name, State: string(cmp.Or(of.Status.Phase, v1.SnapshotPending)), Reason: of.Status.Reason,
 			Message: of.Status.Message, Consistent: of.Status.Consistent, At: momentOf(of),
+			Advice: vmstatus.AdviceFor(of.Status.Reason, snapshot.Explanations),
 		}
 		all = append(all, s)
 	}

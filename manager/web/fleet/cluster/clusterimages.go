@@ -29,7 +29,7 @@ func (f *Fleet) clusterImages() (all []fleet.Volume) {
 	for _, c := range list {
 		v := f.volumeNamed(v1.KindClusterVirtualImage, c.Name)
 		if v.Reason == disk.ReasonStoring {
-			v.State, v.Reason, v.Message = "", "", ""
+			v.State, v.Reason, v.Message, v.Advice = "", "", "", ""
 		}
 		all = append(all, v)
 	}

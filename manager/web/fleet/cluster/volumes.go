@@ -7,12 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
+	"vmop/diskimage"
+	"vmop/manager/attachment"
 	"vmop/manager/disk"
 	"vmop/manager/operation/act"
 	"vmop/manager/store"
 	"vmop/manager/vm/objects"
 	"vmop/manager/web/fleet"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // missing is the state of a disk that a VM names but that doesn't exist.
@@ -80,6 +83,7 @@ func (f *Fleet) volumesOf(vm *v1.VirtualMachine, up bool) (all []fleet.Volume) {
 		v.Attachment, v.Detaches = a.Name, prefixOf(v.Kind)+v.Name
 		if a.Status.Phase != v1.AttachmentAttached {
 			v.State, v.Reason, v.Message = string(a.Status.Phase), a.Status.Reason, a.Status.Message
+			v.Advice = vmstatus.AdviceFor(v.Reason, attachment.Explanations)
 		}
 		all = append(all, v)
 	}
@@ -137,6 +141,7 @@ func volumeOf(kind v1.BlockDeviceKind, d *v1.VirtualDisk) fleet.Volume {
 	if d.DeletionTimestamp != nil {
 		v.State = string(v1.DiskTerminating)
 	}
+	v.Advice = vmstatus.AdviceFor(v.Reason, disk.Explanations, diskimage.Explanations)
 	return v
 }
 
