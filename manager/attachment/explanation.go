@@ -31,8 +31,8 @@ var Explanations = []vmstatus.Explanation{
 	},
 	{
 		Phases: "Pending", Reasons: []vmstatus.Reason{ReasonConflict},
-		Meaning: "The VM's pod mounts the disk, or the disk is being detached. If Failed, the VM already uses the disk, " +
-			"through its definition or another attachment",
+		Meaning: "The VM's pod mounts the disk, or the disk is being detached. If Failed, the VM already uses the " +
+			"disk, through its definition or another attachment",
 	},
 	{
 		Phases: "Pending", Reasons: []vmstatus.Reason{ReasonRefused},

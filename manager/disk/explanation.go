@@ -74,8 +74,8 @@ var Explanations = []vmstatus.Explanation{
 	{Phases: "Provisioning", Reasons: []vmstatus.Reason{ReasonImporting}, Meaning: "The import is running"},
 	{
 		Phases: "Provisioning", Reasons: []vmstatus.Reason{ReasonSourceChanged, ReasonPodGone, ReasonPodFailed},
-		Meaning: "The last attempt failed, or for one of these [reasons](tasks/import.md#when-something-goes-wrong). The " +
-			"next attempt follows",
+		Meaning: "The last attempt failed, or for one of these [reasons](tasks/import.md#when-something-goes-wrong). " +
+			"The next attempt follows",
 	},
 	{
 		Phases: "Provisioning", Reasons: []vmstatus.Reason{ReasonStoring},
@@ -111,8 +111,8 @@ var Explanations = []vmstatus.Explanation{
 	},
 	{
 		Phases: "any", Reasons: []vmstatus.Reason{ReasonFetchable, ReasonNotFetched, ReasonEnding},
-		Meaning: "For an [export](tasks/copy-disks.md#export-a-disk): the data can be fetched, no user has fetched it " +
-			"in time, or an earlier pod is being deleted",
+		Meaning: "For an [export](tasks/copy-disks.md#export-a-disk): the data can be fetched, no user has " +
+			"fetched it in time, or an earlier pod is being deleted",
 	},
 }
 

@@ -38,8 +38,9 @@ var Explanations = []vmstatus.Explanation{
 	},
 	{
 		Phases: "Failed", Reasons: []vmstatus.Reason{reasonNotMigratable, reasonMigrationFailed},
-		Meaning: "The VM can't [move](tasks/migration-problems.md), or the migration has failed. The guest continues where it was",
-		Advice:  "Follow the message.",
+		Meaning: "The VM can't [move](tasks/migration-problems.md), or the migration has failed. The guest continues " +
+			"where it was",
+		Advice: "Follow the message.",
 	},
 	{
 		Phases: "Failed", Reasons: []vmstatus.Reason{reasonOverruled},
