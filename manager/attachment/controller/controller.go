@@ -15,6 +15,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/diskimage/nbd"
 	"vmop/manager/store"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/objects"
 )
 
@@ -40,12 +41,6 @@ type Disks interface {
 	Mounted(ctx context.Context, vm, disk string) (mounted, settled bool, err error)
 }
 
-// Client writes objects and their status.
-type Client interface {
-	client.Writer
-	client.StatusClient
-}
-
 // Options configure a Controller.
 type Options struct {
 	// Namespace of the disks.
@@ -55,7 +50,7 @@ type Options struct {
 	VMs      VMs
 	Disks    Disks
 	// Client writes. Live reads from the API server, and is only used for data that must be up to date.
-	Client Client
+	Client publish.Client
 	Live   client.Reader
 	// Instance is the name of this manager's process in events.
 	Instance string

@@ -17,6 +17,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/attachment"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/decide"
 	"vmop/manager/vm/objects"
 )
@@ -115,7 +116,7 @@ func TestADriveThatNothingAttachesIsRemoved(t *testing.T) {
 
 // patches records the patches that a client sends, and answers each with err.
 type patches struct {
-	Client
+	publish.Client
 
 	all []map[string]any
 	err error

@@ -102,10 +102,10 @@ func (c *Controller) clustersListed() {
 	}
 }
 
-// wakeVMs reconciles the VMs that name a disk or image, and calls the functions added with OnChange.
+// wakeVMs reconciles the VMs that name a disk or image, and calls Options.Changed.
 func (c *Controller) wakeVMs(kind v1.BlockDeviceKind, name string) {
-	for _, do := range c.also {
-		do(name)
+	if c.opts.Changed != nil {
+		c.opts.Changed(name)
 	}
 	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: kind, Name: name})...)
 }

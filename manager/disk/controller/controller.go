@@ -17,6 +17,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/disk"
 	"vmop/manager/store"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/objects"
 )
 
@@ -45,12 +46,6 @@ type Exports interface {
 	Exported(ctx context.Context, disk string, sure bool) (bool, error)
 }
 
-// Client writes objects and their status.
-type Client interface {
-	client.Writer
-	client.StatusClient
-}
-
 // Options configure a Controller.
 type Options struct {
 	// Namespace contains the disks.
@@ -59,8 +54,13 @@ type Options struct {
 	Settings func() objects.Settings
 	// VMs are the VMs of the namespace.
 	VMs VMs
+	// Snapshots has the source snapshots of disks, and Exports the exports of disks.
+	Snapshots Snapshots
+	Exports   Exports
+	// Changed is called for each changed disk and image; nil if no controller depends on them.
+	Changed func(disk string)
 	// Client writes. Live reads from the API server what must be current.
-	Client Client
+	Client publish.Client
 	Live   client.Reader
 	// Instance is the name of this manager process in events.
 	Instance string
@@ -75,10 +75,6 @@ type Controller struct {
 	book *store.Disks
 
 	disks, images *Controller // one of them is this one
-
-	snapshots Snapshots
-	exports   Exports
-	also      []func(disk string) // called for each changed disk
 
 	requests store.Requests
 
@@ -122,20 +118,6 @@ func newController(opts Options, kind v1.BlockDeviceKind) *Controller {
 
 // Images returns the controller for the images of the namespace.
 func (c *Controller) Images() *Controller { return c.images }
-
-// SnapshotsAre sets where to find the source snapshots of disks. Call it before Add.
-func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots, c.images.snapshots = there, there }
-
-// ExportsAre sets where to find the exports of disks. Call it before Add.
-func (c *Controller) ExportsAre(there Exports) { c.exports = there }
-
-// OnChange adds a function that is called for each changed disk and image. Call it before Add.
-func (c *Controller) OnChange(do func(disk string)) {
-	c.also = append(c.also, do)
-	if c.images != nil && c.images != c {
-		c.images.OnChange(do)
-	}
-}
 
 // Book returns this controller's store of disks or images.
 func (c *Controller) Book() *store.Disks { return c.book }

@@ -27,7 +27,7 @@ func (c *Controller) observeImport(ctx context.Context, s *disk.Situation) (agai
 	ref := source.ObjectRef
 	if ref != nil && disk.IsSnapshot(ref.Kind) {
 		if s.Claim == nil || s.Disk.Status.Target.UID == "" {
-			s.Source = c.snapshots.Source(*ref)
+			s.Source = c.opts.Snapshots.Source(*ref)
 			again = sourceRetry
 		}
 		return again, nil

@@ -94,9 +94,8 @@ func (w *world) start() {
 	w.cut, w.events, w.known = false, nil, maps.Clone(w.pods)
 	w.manager = New(Options{
 		Namespace: namespace, Settings: objects.DefaultSettings, VMs: w, Client: w, Live: live{w},
-		Now: func() time.Time { return w.now },
+		Exports: noExports{}, Now: func() time.Time { return w.now },
 	})
-	w.manager.ExportsAre(noExports{})
 	var disks []*v1.VirtualDisk
 	for _, d := range w.disks {
 		disks = append(disks, d.DeepCopy())

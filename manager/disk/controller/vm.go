@@ -141,7 +141,7 @@ func (c *Controller) exportObstacle(ctx context.Context, vm *v1.VirtualMachine, 
 	if err != nil {
 		return nil, err
 	}
-	is, err := c.exports.Exported(ctx, ref.Name, what == disk.Take || pod == nil)
+	is, err := c.opts.Exports.Exported(ctx, ref.Name, what == disk.Take || pod == nil)
 	if err != nil || !is {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (c *Controller) releaseDisk(ctx context.Context, vm, name string) (bool, er
 	if err != nil || d == nil || disk.Holder(d) != vm {
 		return true, err
 	}
-	if exported, err := c.exports.Exported(ctx, name, true); exported || err != nil {
+	if exported, err := c.opts.Exports.Exported(ctx, name, true); exported || err != nil {
 		return false, err
 	}
 	if mounted, settled, err := c.Mounted(ctx, vm, name); mounted || !settled || err != nil {

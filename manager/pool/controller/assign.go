@@ -39,12 +39,6 @@ type Disks interface {
 	Disk(name string) (*v1.VirtualDisk, error)
 }
 
-// Client writes objects and their status.
-type Client interface {
-	client.Writer
-	client.StatusClient
-}
-
 // Options configure a Controller.
 type Options struct {
 	Namespace string
@@ -52,7 +46,7 @@ type Options struct {
 	VMs       VMs
 	Disks     Disks
 	// Client writes.
-	Client Client
+	Client publish.Client
 	// Instance is the name of this manager process in events.
 	Instance string
 	// Now is the clock.

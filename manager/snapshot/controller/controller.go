@@ -11,6 +11,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/store"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/objects"
 	"vmop/runner/status"
 )
@@ -37,12 +38,6 @@ type Guest interface {
 	Thaw(ctx context.Context) (status.FreezeAnswer, error)
 }
 
-// Client writes objects and their status.
-type Client interface {
-	client.Writer
-	client.StatusClient
-}
-
 // Options configure a Controller.
 type Options struct {
 	// Namespace of the snapshots.
@@ -50,7 +45,7 @@ type Options struct {
 	VMs       VMs
 	Disks     Disks
 	// Client writes; Live reads from the API server.
-	Client Client
+	Client publish.Client
 	Live   client.Reader
 	// Guest returns the guest that is running in a VM's pod.
 	Guest func(vm *v1.VirtualMachine, pod *corev1.Pod) (Guest, error)

@@ -24,28 +24,16 @@ type Machines struct {
 	requests store.Requests
 	book     *store.MachineSnapshots
 	attempts attempts
-	also     func(of *v1.VirtualMachineSnapshot) // called for each changed snapshot, unless nil
 }
 
 // NewMachines returns a controller with an empty store.
 func NewMachines(opts Options) *Machines {
 	m := &Machines{maker: maker{opts}, attempts: attempts{now: opts.Now, all: map[types.UID]*attempt{}}}
-	m.book = store.NewMachineSnapshots(opts.Namespace, m.noteChange, m.enqueueAll)
+	m.book = store.NewMachineSnapshots(opts.Namespace, func(name string) { m.requests.Enqueue(name) }, m.enqueueAll)
 	return m
 }
 
 func (m *Machines) enqueueAll() { m.requests.Enqueue(m.book.Names()...) }
-
-func (m *Machines) noteChange(name string) {
-	m.requests.Enqueue(name)
-	if of := m.book.Snapshot(name); of != nil && m.also != nil {
-		m.also(of)
-	}
-}
-
-// OnChange registers a function that is called for each existing snapshot that has changed. It must be called
-// before Add.
-func (m *Machines) OnChange(do func(of *v1.VirtualMachineSnapshot)) { m.also = do }
 
 // Book returns the controller's store of snapshots.
 func (m *Machines) Book() *store.MachineSnapshots { return m.book }

@@ -36,6 +36,12 @@ const AnnotationUser = v1.GroupName + "/user"
 // LongestNote is the maximum length of an event's note in bytes, a little less than the API server's limit.
 const LongestNote = 1000
 
+// Client writes objects and their status.
+type Client interface {
+	client.Writer
+	client.StatusClient
+}
+
 // Status writes the status of an object. It fails if the object has changed since it was read. into must contain the
 // object's name and namespace; afterward it contains the API server's version of the object.
 func Status(ctx context.Context, to client.StatusClient, of metav1.Object, into client.Object, is any) error {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/class"
 )
 
@@ -17,7 +18,7 @@ import (
 // the same classes. Fields with the same value for all managers share a single field owner; fields about one namespace
 // have their own owner.
 type ClassWriter struct {
-	Client    Client
+	Client    publish.Client
 	Namespace string
 }
 

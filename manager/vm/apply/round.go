@@ -21,16 +21,10 @@ const (
 	runnerOwner  = client.FieldOwner("vm-runner")
 )
 
-// Client writes objects and their status. It can't read, since the snapshot contains everything that is known.
-type Client interface {
-	client.Writer
-	client.StatusClient
-}
-
 // Writer writes the objects of all VMs. Several goroutines can use it, each for a different VM.
 type Writer struct {
-	client   Client
-	live     client.Reader // reads from the API server
+	client   publish.Client // can't read, since the snapshot contains everything that is known
+	live     client.Reader  // reads from the API server
 	instance string
 	random   io.Reader
 	pace     pace
@@ -40,7 +34,7 @@ type Writer struct {
 // NewWriter returns a Writer. live reads the few things that no snapshot contains from the API server. instance is
 // the name of the manager's process in events. rewriting limits the rate of writes that are not urgent. started is
 // called after each start of a VM.
-func NewWriter(to Client, live client.Reader, instance string, rewriting Rate,
+func NewWriter(to publish.Client, live client.Reader, instance string, rewriting Rate,
 	started func(decide.Start),
 ) *Writer {
 	return &Writer{

@@ -23,6 +23,7 @@ import (
 	poolctl "vmop/manager/pool/controller"
 	snapshotctl "vmop/manager/snapshot/controller"
 	"vmop/manager/store"
+	"vmop/manager/store/publish"
 	"vmop/manager/vm/apply"
 	"vmop/manager/vm/decide"
 	"vmop/manager/vm/fetch"
@@ -52,7 +53,7 @@ type reconciler struct {
 	types       *fetch.Fetcher
 }
 
-func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
+func newReconciler(to publish.Client, live client.Reader, opts Options) *reconciler {
 	known := store.New(opts.Namespace, func() string { return opts.Settings().VMTypes })
 	c := &reconciler{
 		store:  known,
@@ -66,18 +67,16 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 			Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live,
 			Random: rand.Uint64N, Now: opts.Now,
 		}),
-		disks: diskctl.New(diskctl.Options{
-			Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live, Now: opts.Now,
-			Instance: opts.Instance,
-		}),
 	}
+	c.disks = diskctl.New(diskctl.Options{
+		Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live, Now: opts.Now,
+		Instance: opts.Instance, Snapshots: neighbors{c}, Exports: neighbors{c}, Changed: neighbors{c}.diskChanged,
+	})
 	capturing := snapshotctl.Options{
 		Namespace: opts.Namespace, VMs: known, Disks: c.disks, Client: to, Live: live, Guest: opts.Guest,
 		Instance: opts.Instance, Settings: opts.Settings, Now: opts.Now,
 	}
 	c.snapshots, c.machines = snapshotctl.New(capturing), snapshotctl.NewMachines(capturing)
-	c.disks.OnChange(c.snapshots.DiskChanged)
-	c.disks.SnapshotsAre(sources{c.snapshots, c.machines})
 	c.attachments = attachmentctl.New(attachmentctl.Options{
 		Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Disks: c.disks, Client: to, Live: live,
 		Instance: opts.Instance, Now: opts.Now,
@@ -95,8 +94,6 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 		Namespace: opts.Namespace, Pools: known.Pools(), VMs: known, Disks: c.disks, Client: to,
 		Instance: opts.Instance, Now: opts.Now,
 	})
-	c.disks.OnChange(c.attachments.DiskChanged)
-	c.disks.ExportsAre(c.attachments)
 	return c
 }
 
