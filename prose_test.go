@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ var proseRules = []rule{
 	{"line width", "a long line hides what a short function promises to show", wideLines},
 	{"prose", "the tree is read by people who know the field, not our own words", privateWords},
 	{"names", "a reader searches for a function by its verb and object", sharedNames},
+	{"exports", "an exported name promises that other packages need it", unusedExports},
 }
 
 func TestProse(t *testing.T) {
@@ -208,6 +210,62 @@ func sharedNames(tr tree) []string {
 	return broken
 }
 
+// unusedExports finds exported functions, constants and variables that no other package uses, nor a test from outside
+// of the package. A name counts as used if another package selects it from anything, so the rule can miss some.
+func unusedExports(tr tree) []string {
+	users := map[string]map[string]bool{} // packages by name
+	packageOf := func(s source) string { return s.folder() + "." + s.syntax.Name.Name }
+	for _, s := range tr.sources {
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if selected, ok := n.(*ast.SelectorExpr); ok {
+				name := selected.Sel.Name
+				if users[name] == nil {
+					users[name] = map[string]bool{}
+				}
+				users[name][packageOf(s)] = true
+			}
+			return true
+		})
+	}
+	var broken []string
+	for _, s := range tr.code() {
+		if s.syntax.Name.Name == "main" || ast.IsGenerated(s.syntax) || strings.HasPrefix(s.folder(), "test/") {
+			continue
+		}
+		for _, name := range exportedValues(s.syntax) {
+			others := maps.Clone(users[name])
+			delete(others, packageOf(s))
+			if len(others) == 0 {
+				broken = append(broken, fmt.Sprintf("%s: no other package uses %s: unexport it", s.path, name))
+			}
+		}
+	}
+	return broken
+}
+
+// exportedValues returns the names of the exported functions, variables and constants without a type of their own.
+func exportedValues(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.IsExported() {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				v, ok := spec.(*ast.ValueSpec)
+				if !ok || v.Type != nil || len(v.Values) == 0 || !v.Names[0].IsExported() {
+					continue
+				}
+				if _, converted := v.Values[0].(*ast.CallExpr); !converted || d.Tok == token.VAR {
+					names = append(names, v.Names[0].Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
 func TestProseRulesBite(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -258,11 +316,25 @@ func TestNamesAreNotShared(t *testing.T) {
 	require.Len(t, sharedNames(readTree(t, files)), 2)
 }
 
+// An exported name is used by another package, or by a test from outside of its own.
+func TestExportsAreUsed(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{
+		"a/x.go":      {Data: []byte("package a\nfunc One() {}\nfunc Two() {}\nconst Three, four = 3, 4\nconst Five T = 5")},
+		"a/x_test.go": {Data: []byte("package a_test\nvar x = a.Two")},
+		"b/x.go":      {Data: []byte("package b\nvar x = a.Three")},
+	}
+	bite(t, proseRules, "exports", "a/x.go: no other package uses One: unexport it", files)
+	require.Len(t, unusedExports(readTree(t, files)), 1)
+	files["a/y.go"] = &fstest.MapFile{Data: []byte("package a\nvar x = a.One\nvar Six = f()")}
+	require.Len(t, unusedExports(readTree(t, files)), 2)
+}
+
 // The rules accept natural English.
 func TestProseRulesSpare(t *testing.T) {
 	t.Parallel()
 	natural := readTree(t, fstest.MapFS{
-		"a/x.go": {Data: []byte("package a\n\n// F reports whether. Who may? A user who asks.\nfunc Tells() {}\n" +
+		"a/x.go": {Data: []byte("package a\n\n// F reports whether. Who may? A user who asks.\nfunc (T) Tells() {}\n" +
 			"//go:generate " + strings.Repeat("x ", 60) + "\n// +kubebuilder:" + strings.Repeat("x ", 60) + "\n" +
 			"// https://" + strings.Repeat("x", 120) + "\nconst c = `\n" + strings.Repeat("x ", 70) + "\n`\n" +
 			"const d = `" + strings.Repeat("x ", 70) + "`\n")},

@@ -261,7 +261,7 @@ type Drive struct {
 	// LogicalBlockSize and PhysicalBlockSize are the sizes of the disk's sectors in the guest: powers of 2, in bytes.
 	LogicalBlockSize  Bytes `yaml:"logicalBlockSize" min:"1"`
 	PhysicalBlockSize Bytes `yaml:"physicalBlockSize" min:"1"`
-	// RotationRate is the disk's speed in rotations per minute; RotationRateSSD is a disk that doesn't rotate.
+	// RotationRate is the disk's speed in rotations per minute; 1 is a disk that doesn't rotate.
 	RotationRate int `yaml:"rotationRate" min:"1"`
 	// Limits of the disk's speed; live changeable. nil means no limits.
 	Limits *DiskLimits `yaml:"limits"`

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// RotationRateSSD is the rotation rate of a disk that doesn't rotate; see the ATA and SCSI standards.
-const RotationRateSSD = 1
+// rotationRateSSD is the rotation rate of a disk that doesn't rotate; see the ATA and SCSI standards.
+const rotationRateSSD = 1
 
 // DiskLimits are limits of a disk's speed, per second. 0 means no limit. The limit of all requests can't be combined
 // with the limits of reads and writes.
@@ -108,7 +108,7 @@ func (c *checker) checkTuning(path string, d Drive) {
 	}
 	c.checkSectors(path, d)
 	rate := d.RotationRate
-	if rate != 0 && rate != RotationRateSSD && (rate < slowestRotation || rate > fastestRotation) {
+	if rate != 0 && rate != rotationRateSSD && (rate < slowestRotation || rate > fastestRotation) {
 		c.addFault(path+".rotationRate", "can't be %d", rate).withHint("1 for a disk without rotation, or %d to %d",
 			slowestRotation, fastestRotation)
 	}

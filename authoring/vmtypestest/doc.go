@@ -35,6 +35,5 @@
 // # Samples
 //
 // A sample (package sample) is a VM that must have a plan. A golden also contains the plan, which must be the same.
-// [TestSample] tests one sample, [Folder.Run] the samples of a folder, and [RunGoldens] the samples of a folder for go
-// test.
+// [Folder.Run] tests the samples of a folder, and [RunGoldens] does so for go test.
 package vmtypestest

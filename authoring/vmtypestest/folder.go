@@ -120,7 +120,7 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 		if selected(name) && (options.Match == nil || options.Match.MatchString(name)) {
 			work = append(work, func() []Result {
 				return options.Cache.results(ctx, name, nil, func() []Result {
-					return []Result{TestSample(ctx, in, f.Dir, name, options)}
+					return []Result{testSample(ctx, in, f.Dir, name, options)}
 				})
 			})
 		}

@@ -12,9 +12,9 @@ import (
 	"vmop/authoring/textdiff"
 )
 
-// TestSample tests a type with one sample of the folder dir. There must be a plan, and a golden must contain the same
-// plan. With Update, TestSample writes a missing or different plan into the archive.
-func TestSample(ctx context.Context, in Evaluator, dir, name string, options Options) Result {
+// testSample tests a type with one sample of the folder dir. There must be a plan, and a golden must contain the same
+// plan. With Update, testSample writes a missing or different plan into the archive.
+func testSample(ctx context.Context, in Evaluator, dir, name string, options Options) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
 	defer cancel()
 	start := time.Now()

@@ -48,7 +48,7 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 		})
 	}
 	for _, name := range folder.Samples {
-		t.Run(name, func(t Sub) { reportTo(t, TestSample(t.Context(), In(library), dir, name, Options{})) })
+		t.Run(name, func(t Sub) { reportTo(t, testSample(t.Context(), In(library), dir, name, Options{})) })
 	}
 }
 
@@ -65,7 +65,7 @@ func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update 
 	for _, path := range paths {
 		name := strings.TrimPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
 		t.Run(strings.TrimSuffix(name, sample.Suffix),
-			func(t Sub) { reportTo(t, TestSample(t.Context(), In(library), dir, name, Options{Update: update})) })
+			func(t Sub) { reportTo(t, testSample(t.Context(), In(library), dir, name, Options{Update: update})) })
 	}
 }
 

@@ -223,7 +223,7 @@ func TestEveryReasonHasItsText(t *testing.T) {
 		}
 	}
 	for key := range Texts() {
-		if key != ByCluster && key != Unavailable { // TestRBAC… covers these two
+		if key != byCluster && key != Unavailable { // TestRBAC… covers these two
 			require.True(t, seen[key], "%s is never given", key)
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	administrator = "access.administrator"
 	// ByUser, ByRole: a permission for the user or for the role allows it.
 	byUser, byRole = "access.byUser", "access.byRole"
-	// ByCluster: the cluster's RBAC allows it; the message comes from the cluster.
-	ByCluster = "access.byCluster"
+	// byCluster: the cluster's RBAC allows it; the message comes from the cluster.
+	byCluster = "access.byCluster"
 
 	// Anonymous: the subject is not logged in.
 	anonymous = "access.anonymous"
@@ -42,7 +42,7 @@ func Texts() map[string]string {
 		administrator: "you are an administrator",
 		byUser:        "granted to the user {user}",
 		byRole:        "granted to the role {role}",
-		ByCluster:     "granted by the cluster: {message}",
+		byCluster:     "granted by the cluster: {message}",
 		anonymous:     "log in first",
 		unknownVerb:   "{verb} is not a valid action",
 		notGranted:    "you do not have the permission {verb}",

@@ -111,7 +111,7 @@ func (r *Reviews) reviewGrant(ctx context.Context, s Subject, verb Verb, resourc
 		case !known:
 			return Reason{Key: Unavailable}, false
 		case given.allowed:
-			return Reason{Key: ByCluster, Args: args{"message": given.reason}}, true
+			return Reason{Key: byCluster, Args: args{"message": given.reason}}, true
 		}
 	}
 	return Reason{}, false

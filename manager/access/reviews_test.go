@@ -106,9 +106,9 @@ func TestBothAddUp(t *testing.T) {
 	vm := VM{Name: "web", Permissions: []v1.Permission{{User: "ann", May: []v1.Action{"start"}}}}
 	require.True(t, a.Decide(t.Context(), ann(), Start, vm).Allowed)
 	require.Zero(t, rights.asked.Load())
-	byCluster := a.Decide(t.Context(), ann(), Stop, vm)
-	require.True(t, byCluster.Allowed)
-	require.Equal(t, "granted by the cluster: RBAC", byCluster.Reason.String())
+	ofCluster := a.Decide(t.Context(), ann(), Stop, vm)
+	require.True(t, ofCluster.Allowed)
+	require.Equal(t, "granted by the cluster: RBAC", ofCluster.Reason.String())
 	require.False(t, a.Decide(t.Context(), ann(), Reset, vm).Allowed)
 	require.False(t, a.Decide(t.Context(), Subject{User: "ann"}, Stop, vm).Allowed, "unknown to the cluster")
 	require.Equal(t, int64(4), rights.asked.Load())

@@ -24,8 +24,8 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// Derive returns the conditions that follow from the rest of a status, without transition times.
-func Derive(s Status) []Condition {
+// deriveConditions returns the conditions that follow from the rest of a status, without transition times.
+func deriveConditions(s Status) []Condition {
 	all := []Condition{
 		runningCondition(s), bootedCondition(s), readyCondition(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s),
 		configApplied(s),

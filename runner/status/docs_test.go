@@ -122,7 +122,7 @@ func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 	const theStates = "the state's"
 	met := map[vmstatus.ConditionType]map[vmstatus.ConditionStatus]map[string]bool{}
 	for _, s := range statuses() {
-		for _, c := range Derive(s) {
+		for _, c := range deriveConditions(s) {
 			if met[c.Type] == nil {
 				met[c.Type] = map[vmstatus.ConditionStatus]map[string]bool{vmstatus.True: {}, vmstatus.False: {}}
 			}

@@ -110,7 +110,7 @@ func requireSane(t *testing.T, before, after Status, u Update, now time.Time, re
 // times change together with their values.
 func requireConditions(t *testing.T, before, after Status, now time.Time) {
 	t.Helper()
-	require.Len(t, after.Conditions, len(Derive(after)))
+	require.Len(t, after.Conditions, len(deriveConditions(after)))
 	for i, c := range after.Conditions {
 		require.Contains(t, []vmstatus.ConditionStatus{vmstatus.True, vmstatus.False}, c.Status)
 		require.NotEmpty(t, c.Reason, c.Type)

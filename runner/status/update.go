@@ -33,7 +33,7 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 		forgetStopped(&s)
 	}
 	s.Addresses = addressesOf(s.cards, guestOf(&s).Interfaces)
-	s.Conditions = mergeConditions(s.Conditions, Derive(s), now)
+	s.Conditions = mergeConditions(s.Conditions, deriveConditions(s), now)
 	return s, refused
 }
 

@@ -263,7 +263,7 @@ func (r *rules) addNetwork(o *plan.Option) {
 		r.addAllPorts()
 	case o.Flag == "-netdev" && backend == "user":
 		r.addRules(Connect, AnyPort)
-		r.addRules(Listen, FreePort) // for forwards that are added later
+		r.addRules(Listen, freePort) // for forwards that are added later
 		r.addRules(Read, strings.Fields(resolver)...)
 		for _, p := range o.Properties {
 			if p.Key == "hostfwd" {

@@ -41,13 +41,13 @@ const Internal = "internal"
 // AnyPort is the Name of a rule for all TCP ports.
 const AnyPort = "any"
 
-// FreePort is the Name of a rule for listening on ports that the kernel chooses.
-const FreePort = "free"
+// freePort is the Name of a rule for listening on ports that the kernel chooses.
+const freePort = "free"
 
 // A Rule allows one thing; only the kind Except denies something. Everything without a rule is denied.
 type Rule struct {
 	Kind Kind `json:"kind"`
-	// Name is an absolute path, a port, AnyPort, FreePort, Loopback, Internal, or a capability in lower case
+	// Name is an absolute path, a port, AnyPort, freePort, Loopback, Internal, or a capability in lower case
 	// without CAP_.
 	Name string `json:"name"`
 	// Why is the option that needs the rule, or another reason.
@@ -155,7 +155,7 @@ func (d Domain) Kernel() *confine.Rules {
 		case Reach:
 			k.Paths = append(k.Paths, confine.Path{Name: r.Name})
 		case Listen:
-			if r.Name == FreePort {
+			if r.Name == freePort {
 				k.Listen.Free = true
 				continue
 			}

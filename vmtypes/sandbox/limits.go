@@ -13,8 +13,8 @@ const (
 	// CPU is the maximum processor time. A limit in wall-clock time would kill harmless work on a busy machine.
 	// On an emulated machine, 2 s are not enough to start the process and load a type.
 	CPU = 5 * time.Second
-	// Wall is the maximum wall-clock time, for a process that waits without computing.
-	Wall = time.Minute
+	// wall is the maximum wall-clock time, for a process that waits without computing.
+	wall = time.Minute
 	// Largest is the maximum size of the answer including all questions, in bytes.
 	Largest = 32 << 20
 )
@@ -34,7 +34,7 @@ const gentle = CPU * 3 / 4
 var (
 	ErrMemory = errors.New("used more than 300 MB of memory")
 	ErrCPU    = errors.New("took more than 5 s of processor time")
-	ErrWall   = errors.New("took more than a minute")
+	errWall   = errors.New("took more than a minute")
 	ErrDepth  = errors.New("is nested too deeply: the stack is full")
 	ErrAnswer = errors.New("returned more than 32 MiB")
 )

@@ -37,7 +37,7 @@ func Run(
 		return Usage{}, errors.New("start the sandboxed process: this program is such a process " +
 			"itself; its main must begin with Serve")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, Wall, ErrWall)
+	ctx, cancel := context.WithTimeoutCause(ctx, wall, errWall)
 	defer cancel()
 	// The kernel kills the child when the thread that started it ends.
 	runtime.LockOSThread()

@@ -21,7 +21,7 @@ func TestAReleasedGuestIsReclaimed(t *testing.T) {
 	})
 	wait.Until(t, func() bool {
 		err := s.source.Fence(t.Context())
-		require.True(t, err == nil || errors.Is(err, ErrAnswers), "%v", err)
+		require.True(t, err == nil || errors.Is(err, errAnswers), "%v", err)
 		return err == nil
 	})
 	require.ErrorIs(t, get(t, s.sending.ended), ErrReclaimed)
@@ -41,7 +41,7 @@ func TestAGuestIsNotReclaimedTooEarly(t *testing.T) {
 	exactlyOne(t, s.to, s.from)
 
 	s = strike(t, moment{"target", migrate.Resuming}, func(s *struck) { connected = s.source.Fence(s.t.Context()) })
-	require.ErrorIs(t, connected, ErrAnswers)
+	require.ErrorIs(t, connected, errAnswers)
 	require.NoError(t, get(t, s.sending.ended))
 	exactlyOne(t, s.to, s.from)
 	note, err := Read(s.fromDir)

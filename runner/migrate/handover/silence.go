@@ -8,9 +8,9 @@ import (
 	"vmop/runner/migrate"
 )
 
-// DefaultSilence is how long a target may be silent while the guest is paused. A cut network and a hung computer
+// defaultSilence is how long a target may be silent while the guest is paused. A cut network and a hung computer
 // are silent.
-const DefaultSilence = 30 * time.Second
+const defaultSilence = 30 * time.Second
 
 // prepareSilences is the multiple of that time that a target has to prepare, because it starts a QEMU and may
 // create disks.

@@ -40,7 +40,7 @@ type SourceConfig struct {
 	Check func(ctx context.Context) error
 	// Stop pauses the guest before its memory is sent, because QEMU may miss writes in the meantime.
 	Stop bool
-	// Silence is how long the target may be silent while the guest is paused; 0 means DefaultSilence.
+	// Silence is how long the target may be silent while the guest is paused; 0 means defaultSilence.
 	Silence time.Duration
 	Log     *slog.Logger
 	// Tell is called often, by one goroutine at a time, until Run returns.
@@ -77,14 +77,14 @@ var ErrReclaimed = errors.New("the guest was released to a target that is gone f
 // Reasons why a guest is not reclaimed.
 var (
 	ErrNotReleased = errors.New("the guest is not released to another runner")
-	ErrAnswers     = errors.New("the target of the guest is connected: it is asked whether it has the guest; a " +
+	errAnswers     = errors.New("the target of the guest is connected: it is asked whether it has the guest; a " +
 		"connection with a computer that is gone ends within two minutes")
 )
 
 // NewSource returns a source; call Run to use it.
 func NewSource(cfg SourceConfig) *Source {
 	nothing := func() {}
-	cfg.Silence = cmp.Or(cfg.Silence, DefaultSilence)
+	cfg.Silence = cmp.Or(cfg.Silence, defaultSilence)
 	return &Source{
 		side: newSide(cfg.Machine, cfg.DataDir, Note{Keys: cfg.Keys}, cfg.Log, cfg.Tell), cfg: cfg,
 		halt: nothing, cut: nothing, copying: nothing, unlimited: nothing, ended: make(chan struct{}),
@@ -97,7 +97,7 @@ func (s *Source) Cancel(ctx context.Context, why error) {
 }
 
 // Fence reports that everything of the target has ended for good. A guest that was released is then lost: its
-// QEMU is ended, and Run returns ErrReclaimed. Fence returns ErrNotReleased or ErrAnswers if it is not accepted.
+// QEMU is ended, and Run returns ErrReclaimed. Fence returns ErrNotReleased, or another error, if it is not accepted.
 // If it returns the context's error, the result is unknown.
 //
 // See docs/decisions/0140-reclaim.md.
@@ -178,7 +178,7 @@ func (s *Source) fenceEvent(h *happening) {
 	case s.state.Stage != migrate.Asking:
 		err = ErrNotReleased
 	case s.conn != nil:
-		err = ErrAnswers
+		err = errAnswers
 	}
 	if s.fenced = err == nil; !s.fenced {
 		h.event = ""
