@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +34,17 @@ func (s *Store) DefaultClass() *v1.VirtualMachineClass {
 // Callers must not change them.
 func (s *Store) Nodes() (all []*corev1.Node, unavailable string) {
 	return s.nodes.listObjects(), s.nodes.whyUnknown()
+}
+
+// AwaitNodes waits until the nodes are listed, or can't be. Without this, a manager that has just started would replace
+// the status of another manager, which knows the nodes.
+func (s *Store) AwaitNodes(ctx context.Context) error {
+	select {
+	case <-s.nodes.tried:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the list of each Node: %w", context.Cause(ctx))
+	}
 }
 
 // isDrained reports whether a node refuses new pods, for example while it is being drained.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +22,15 @@ func TestDrains(t *testing.T) {
 	require.False(t, isDrained(tainted()))
 	require.False(t, isDrained(tainted(corev1.TaintNodeNotReady)))
 	require.True(t, isDrained(tainted(corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable)))
+}
+
+// A manager doesn't describe classes before it has asked for the nodes.
+func TestNodesAreAwaited(t *testing.T) {
+	t.Parallel()
+	m := New("vms", func() string { return "" })
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorContains(t, m.AwaitNodes(ended), "wait for the list of each Node")
+	m.nodes.setUnknown("the manager may not read them")
+	require.NoError(t, m.AwaitNodes(t.Context()))
 }

@@ -35,7 +35,7 @@ const (
 
 // Start implements manager.Runnable: it runs while this manager is the leader.
 func (k *classes) Start(ctx context.Context) error {
-	if k.store.Await(ctx) != nil {
+	if k.store.Await(ctx) != nil || k.store.AwaitNodes(ctx) != nil {
 		return nil // ctx is done
 	}
 	for {
